@@ -17,6 +17,7 @@ from slotreeve.model.publisher import MAX_ZONE_LENGTH, Publisher
 from slotreeve.model.text import check_text
 from slotreeve.ports import Message
 from slotreeve_protocol.client_messages import (
+    NotPushed,
     Publish,
     Published,
     Push,
@@ -225,6 +226,8 @@ class ClientCore:
             self._published(message.sequences)
         elif isinstance(message, Rejected):
             self._rejected(message)
+        elif isinstance(message, NotPushed):
+            self._not_pushed(message)
         elif isinstance(message, Configs):
             for watch in self._configs.apply(message.entries):
                 if watch is self._overrides:
@@ -302,6 +305,16 @@ class ClientCore:
         # a move the former server may have brought its state before; a newer state is reported.
         if watched.copy.version == NO_VERSION or len(self._receipts) >= RECEIPTS_PER_MESSAGE or self.wants.has_room:
             self._wake()
+
+    def _not_pushed(self, message: NotPushed) -> None:
+        """The session server does not push a service: its subscriptions end."""
+        key = (message.data_info_id, message.scope)
+        self.wants.discard(key)
+        watched = self.services.by_key.pop(key, None)
+        for subscription in watched.subscriptions if watched is not None else ():
+            log.error("%s has ended: %s", subscription.label, message.reason)
+            subscription.close(RegistrationError(f"{message.data_info_id} is not pushed: {message.reason}"))
+        self._wake()
 
     @property
     def owes_receipts(self) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from slotreeve.errors import ClientClosed
+from slotreeve.errors import ClientClosed, SlotreeveError
 from slotreeve.model.datum import NO_VERSION
 from slotreeve_protocol.client_messages import Push, Scope
 from slotreeve_protocol.datum_copy import DatumCopy, Fit
@@ -104,6 +104,7 @@ class Subscription:
     __slots__ = (
         "__weakref__",
         "_closed",
+        "_error",
         "_on_change",
         "_unsubscribe",
         "_waiters",
@@ -121,6 +122,7 @@ class Subscription:
         self._watched, self._on_change, self._unsubscribe = watched, on_change, unsubscribe
         self._waiters: list[asyncio.Future[None]] | None = None
         self._closed = False
+        self._error: SlotreeveError | None = None
         self.updates = 0
         self.callback_failures = 0
 
@@ -167,7 +169,7 @@ class Subscription:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the subscription or the client was closed."""
+        """Whether the subscription or the client was closed, or the service is not pushed to this client."""
         return self._closed
 
     async def ready(self) -> None:
@@ -175,9 +177,10 @@ class Subscription:
 
         Raises:
             ClientClosed: the client or the subscription was closed before.
+            RegistrationError: the service is not pushed to this client; the message says why.
         """
         if self._closed:
-            raise ClientClosed(f"the subscription to {self.data_info_id} has ended")
+            raise self._error or ClientClosed(f"the subscription to {self.data_info_id} has ended")
         if not self.is_ready:
             waiter = asyncio.get_running_loop().create_future()
             if self._waiters is None:
@@ -213,10 +216,10 @@ class Subscription:
             if self._on_change is not None:
                 self._on_change(self)
 
-    def close(self) -> None:
-        """For the client's core: no further change comes."""
-        self._closed = True
+    def close(self, error: SlotreeveError | None = None) -> None:
+        """For the client's core: no further change comes, because of this error or because somebody has closed it."""
+        self._closed, self._error = True, error
         for waiter in self._waiters or ():
             if not waiter.done():
-                waiter.set_exception(ClientClosed(f"the subscription to {self.data_info_id} has ended"))
+                waiter.set_exception(error or ClientClosed(f"the subscription to {self.data_info_id} has ended"))
         self._waiters = None

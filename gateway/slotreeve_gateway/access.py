@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from slotreeve_protocol.rights import Right as Right
+from slotreeve.model.rights import Right as Right
 
 ANONYMOUS = "anonymous"
 """The name of callers without a token, or where tokens are ignored."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from slotreeve.clock import Clock
 from slotreeve.errors import Forbidden, ModelError, Unauthenticated, Unreachable
-from slotreeve_protocol.rights import Right, Rights
+from slotreeve.model.rights import Right, Rights
 from slotreeve_protocol.tokens import Token, Tokens, hash_of, parts_of
 
 from slotreeve_gateway.access import ANONYMOUS, Caller

@@ -25,9 +25,9 @@
     ├── ClientError                the client cannot do what was requested
     │   ├── ClientClosed           the client was closed
     │   └── RegistrationError      a registration was refused, or used after it ended
-    ├── AccessError                a gateway does not do this for this caller
+    ├── AccessError                a server does not do this for this caller
     │   ├── Unauthenticated        no token, or one that is not valid
-    │   └── Forbidden              the token does not have the right
+    │   └── Forbidden              the token or the key does not have the right
     └── RequestError               a request to a gateway is not good
         ├── NotThere               there is no such page
         └── UnknownInstance        there is no such lease, instance or override
@@ -189,7 +189,7 @@ class RegistrationError(ClientError):
 
 
 class AccessError(SlotreeveError):
-    """A gateway does not do this for this caller."""
+    """A server does not do this for this caller."""
 
     code = "SR500"
     exit_code = 5
@@ -202,7 +202,7 @@ class Unauthenticated(AccessError):
 
 
 class Forbidden(AccessError):
-    """The caller's token does not have the right. The message names the right and the service."""
+    """The caller's token or key does not have the right. The message names the right and the service."""
 
     code = "SR502"
 

@@ -7,7 +7,7 @@ import logging
 import os
 import stat
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,10 @@ from slotreeve.model.nodes import Role
 
 TRUSTED_FILE = "trusted.toml"
 """The trusted keys are in a file of this name beside a process's own key, unless another one is named."""
+RIGHTS = "rights"
+"""The table of the file of trusted keys that holds the rights of clients."""
+ALL_RIGHTS = ("read:*", "register:*")
+"""What a client may do unless it is said otherwise as its key is made."""
 _OWN_HEAD = "# The secret key of {name}. Only the account that runs it may read this file.\n"
 _TRUSTED_HEAD = (
     "# Who may take part in this cluster: the public keys by role and name. The same file for every process, which\n"
@@ -44,7 +48,7 @@ def load_keys(own_key: str, trusted_keys: str = "") -> KeyRing | None:
     file = TrustedFile(Path(trusted_keys) if trusted_keys else own.with_name(TRUSTED_FILE))
     first = file.read()
     found = first.holder(principal.key)
-    if found is not None and found != principal:
+    if found is not None and (found.name, found.role) != (principal.name, principal.role):
         raise ConfigError(
             f"{own}: this is the key of {principal.name} ({principal.role}), and {file.path} says that it is that of "
             f"{found.name} ({found.role})"
@@ -84,12 +88,17 @@ class TrustedFile:
         self._seen = _stamp(self.path)  # looked at before it is read: what changes meanwhile is read the next time
         table = _read(self.path)
         rows: dict[Role, dict[str, list[str]]] = {}
-        for role, names in table.items():
-            if not isinstance(names, dict) or not all(isinstance(keys, list) for keys in names.values()):
-                raise ConfigError(f'{self.path}: [{role}]: expected rows such as data-1 = ["KEY"]')
-            rows[_role(role, self.path)] = names
+        rights: dict[str, list[str]] = {}
+        for title, names in table.items():
+            if not isinstance(names, dict) or not all(map(_are_texts, names.values())):
+                example = 'shop = ["read:*"]' if title == RIGHTS else 'data-1 = ["KEY"]'
+                raise ConfigError(f"{self.path}: [{title}]: expected rows such as {example}")
+            if title == RIGHTS:
+                rights = names
+            else:
+                rows[_role(title, self.path)] = names
         try:
-            return TrustedKeys(rows)
+            return TrustedKeys(rows, rights)
         except ConfigError as error:
             raise ConfigError(f"{self.path}: {error}") from None
 
@@ -121,34 +130,40 @@ def write_own(path: Path, principal: Principal, pair: KeyPair, *, replaces: bool
     _replace(path, text, 0o600)
 
 
-def write_trusted(path: Path, principals: Iterable[Principal]) -> None:
+def write_trusted(path: Path, principals: Collection[Principal]) -> None:
     """Replace the file of trusted keys at once, so that no reader sees half of it.
 
     Raises:
         ConfigError: it cannot be written.
     """
-    rows: dict[Role, dict[str, list[str]]] = {}
+    tables: dict[str, dict[str, list[str]]] = {}
     for principal in principals:
-        rows.setdefault(principal.role, {}).setdefault(principal.name, []).append(principal.key)
+        tables.setdefault(principal.role, {}).setdefault(principal.name, []).append(principal.key)
+    clients = {principal.name: list(principal.rights) for principal in principals if principal.role is Role.CLIENT}
+    if clients:
+        tables[RIGHTS] = clients
     text = _TRUSTED_HEAD
-    for role, names in rows.items():
-        text += f"\n[{role}]\n" + "".join(f"{json.dumps(name)} = {json.dumps(keys)}\n" for name, keys in names.items())
+    for title, names in tables.items():
+        text += f"\n[{title}]\n" + "".join(f"{json.dumps(name)} = {json.dumps(row)}\n" for name, row in names.items())
     _replace(path, text, 0o644)
 
 
-def issue(directory: Path, name: str, role: Role, pair: KeyPair) -> Path:
-    """Make the file of a new key in a directory of keys, and trust the key there. Returns the file.
+def issue(directory: Path, name: str, role: Role, pair: KeyPair, rights: Sequence[str] = ALL_RIGHTS) -> Path:
+    """Make the file of a new key in a directory of keys, and trust the key there. Returns the file. ``rights``: those
+    of a client.
 
     Raises:
-        ConfigError: there is a key of this name already, no file can be named so, or none can be written.
+        ConfigError: there is a key of this name already, the rights are not good, no file can be named so, or none can
+            be written.
     """
     if Path(name).name != name or name.startswith(".") or f"{name}.toml" == TRUSTED_FILE:
         raise ConfigError(f"{name!r}: the secret would be in a file of this name; expected one without slashes")
     known = trusted_in(directory)
     if any(principal.name == name for principal in known):
         raise ConfigError(f"{name} has a key already; `slotreeve keys renew {name}` makes another one beside it")
-    principal, own = Principal(name, role, pair.public), directory / f"{name}.toml"
-    TrustedKeys({role: {name: [pair.public]}})
+    may = tuple(rights) if role is Role.CLIENT else ()
+    principal, own = Principal(name, role, pair.public, may), directory / f"{name}.toml"
+    TrustedKeys({role: {name: [pair.public]}}, {name: may} if may else {})
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -189,6 +204,10 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
+
+
+def _are_texts(row: object) -> bool:
+    return isinstance(row, list) and all(isinstance(text, str) for text in row)
 
 
 def _role(text: str, path: Path) -> Role:

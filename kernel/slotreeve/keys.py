@@ -7,15 +7,18 @@ A key is that of Curve25519 as ZeroMQ's CURVE has it: 32 bytes, written in Z85 a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
-from slotreeve.errors import ConfigError, Unreachable
+from slotreeve.errors import ConfigError, ModelError, Unreachable
 from slotreeve.model.nodes import Role
+from slotreeve.model.rights import Right, parse_right
 
 KEY_LENGTH = 40
 """Characters of a key in Z85."""
+NO_RIGHTS: Mapping[str, Iterable[str]] = MappingProxyType({})
 _Z85 = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}").fullmatch
 SPEAKS_AS: Mapping[Role, frozenset[Role]] = {
     Role.META: frozenset({Role.META}),
@@ -46,11 +49,13 @@ class Principal(NamedTuple):
     Attributes:
         name: of a server: its node's name.
         key: the public half.
+        rights: of a client: what it may do, each ``RIGHT:PATTERN`` (:func:`slotreeve.model.rights.parse_right`).
     """
 
     name: str
     role: Role
     key: str
+    rights: tuple[str, ...] = ()
 
 
 class TrustedKeys:
@@ -58,12 +63,17 @@ class TrustedKeys:
 
     Args:
         keys: by role and name; a name may have several keys, while one of them replaces another.
+        rights: those of clients, by name. One without rights may do nothing.
 
     Raises:
-        ConfigError: a key is no key or stands twice, or a name is empty, holds a line break or stands under two roles.
+        ConfigError: a key is no key or stands twice, a name is empty, holds a line break or stands under two roles, or
+            rights are not good or belong to no client.
     """
 
-    def __init__(self, keys: Mapping[Role, Mapping[str, Iterable[str]]]) -> None:
+    def __init__(
+        self, keys: Mapping[Role, Mapping[str, Iterable[str]]], rights: Mapping[str, Iterable[str]] = NO_RIGHTS
+    ) -> None:
+        given = {name: checked_rights(name, texts, keys.get(Role.CLIENT, {})) for name, texts in rights.items()}
         self._by_key: dict[str, Principal] = {}
         self._by_name: dict[str, list[Principal]] = {}
         for role, names in keys.items():
@@ -72,7 +82,8 @@ class TrustedKeys:
                     raise ConfigError(
                         f"[{role}] {name!r}: expected a name that no other row has, without control characters"
                     )
-                self._by_name[name] = [Principal(name, role, checked_key(key, f"[{role}] {name}")) for key in theirs]
+                may, where = given.get(name, ()), f"[{role}] {name}"
+                self._by_name[name] = [Principal(name, role, checked_key(key, where), may) for key in theirs]
                 for principal in self._by_name[name]:
                     other = self._by_key.setdefault(principal.key, principal)
                     if other is not principal:
@@ -147,6 +158,25 @@ def checked_key(text: str, where: str) -> str:
     if not isinstance(text, str) or not _Z85(text):
         raise ConfigError(f"{where}: expected a key, {KEY_LENGTH} characters of Z85, as `slotreeve keys new` prints it")
     return text
+
+
+def checked_rights(name: str, texts: Iterable[str], clients: Container[str]) -> tuple[str, ...]:
+    """The rights of a client.
+
+    Raises:
+        ConfigError: there is no such client, or one of them is no right that clients have.
+    """
+    if name not in clients:
+        raise ConfigError(f"[rights] {name}: there is no client of this name; only clients have rights")
+    found = tuple(texts)
+    for text in found:
+        try:
+            right, _ = parse_right(text)
+        except ModelError as error:
+            raise ConfigError(f"[rights] {name}: {error}") from None
+        if right is Right.OPERATE:
+            raise ConfigError(f"[rights] {name}: {text!r}: operators have the key of a tool; expected read or register")
+    return found
 
 
 def with_name(name: str, address: str) -> str:

@@ -220,6 +220,12 @@ class Channel:
             if not self.flush():
                 self._grace = self._clock.call_later(CLOSE_GRACE_SECONDS, self._release)
 
+    def expel(self, reason: str) -> None:
+        """End the connection as :meth:`close` does, but as if the peer had ended it: nobody waits for it to come
+        back."""
+        self.close(reason)
+        self.ended_here = False
+
     # --- for the transport ----------------------------------------------------------------------------
 
     async def establish(self, timeout_seconds: float) -> None:

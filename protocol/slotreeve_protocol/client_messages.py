@@ -55,6 +55,15 @@ class Subscribe(Message, frozen=True, tag=23):
     wants: list[Want]
 
 
+class NotPushed(Message, frozen=True, tag=38):
+    """Session to client: this service is not pushed under this scope, for this reason; the subscription has ended."""
+
+    data_info_id: str
+    scope: Scope
+    code: str
+    reason: str
+
+
 class Unsubscribe(Message, frozen=True, tag=24):
     """Client to session: stop pushing this service."""
 

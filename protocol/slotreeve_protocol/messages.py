@@ -10,6 +10,7 @@ from slotreeve_protocol.client_messages import (
     GivenUp,
     ListServices,
     Moved,
+    NotPushed,
     Pong,
     Publish,
     Published,
@@ -115,6 +116,7 @@ AnyMessage = (
     | Rejected
     | Subscribe
     | Unsubscribe
+    | NotPushed
     | Push
     | PushesReceived
     | Get

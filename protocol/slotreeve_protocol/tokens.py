@@ -16,8 +16,7 @@ from collections.abc import Callable
 
 import msgspec
 from slotreeve.errors import ModelError
-
-from slotreeve_protocol.rights import parse_right
+from slotreeve.model.rights import parse_right
 
 TOKENS_KEY = "slotreeve.tokens"
 MAX_TOKENS = 500
@@ -40,7 +39,7 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         name: for people and the log; at most 64 letters, digits, ``.``, ``_`` and ``-``.
         secret_hash: SHA-256 of its secret, in hexadecimal.
-        rights: each ``RIGHT:PATTERN`` (:func:`slotreeve_protocol.rights.parse_right`).
+        rights: each ``RIGHT:PATTERN`` (:func:`slotreeve.model.rights.parse_right`).
         issued_ms: when it was issued, in milliseconds of the wall clock.
         ends_ms: when it ends, in milliseconds of the wall clock; None: when it is revoked.
         note: for people; at most 200 characters.

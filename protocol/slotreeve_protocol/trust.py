@@ -43,4 +43,4 @@ class TrustWatch:
         self._seen = self._keys.trusted
         for channel in list(self._channels()):
             if channel.proven is not None and not self._keys.still_holds(channel.proven):
-                channel.close(f"the key of {channel.proven.name} is not trusted any more")
+                channel.expel(f"the key of {channel.proven.name} is not trusted any more")

@@ -26,10 +26,10 @@ def run(app: typer.Typer, directory: Path, *arguments: str) -> Result:
     return CliRunner().invoke(app, ("keys", *arguments, "--directory", str(directory)))
 
 
-def trusted(app: typer.Typer, directory: Path) -> list[dict[str, str]]:
+def trusted(app: typer.Typer, directory: Path) -> list[dict[str, object]]:
     shown = run(app, directory, "list", "-o", "json")
     assert shown.exit_code == 0, shown.output
-    found: list[dict[str, str]] = json.loads(shown.output)
+    found: list[dict[str, object]] = json.loads(shown.output)
     return found
 
 
@@ -41,7 +41,7 @@ def test_a_new_key_is_written_for_its_process_alone_and_trusted(app: typer.Typer
     assert (principal.name, principal.role) == ("data-1", Role.DATA)
     assert pair.secret not in done.output
     assert pair.secret not in (directory / TRUSTED_FILE).read_text()
-    assert trusted(app, directory) == [{"name": "data-1", "role": "data", "key": pair.public}]
+    assert trusted(app, directory) == [{"name": "data-1", "role": "data", "rights": [], "key": pair.public}]
     assert load_keys(str(directory / "data-1.toml")) is not None
     assert directory.stat().st_mode & 0o077 == 0
 
@@ -66,6 +66,20 @@ def test_a_key_is_renewed_beside_the_one_before_until_that_is_revoked(app: typer
     assert [row["key"] for row in trusted(app, tmp_path) if row["name"] == "meta-1"] == [second]
     assert run(app, tmp_path, "revoke", "meta-1").exit_code == 0
     assert [row["name"] for row in trusted(app, tmp_path)] == ["shop"]
+
+
+def test_a_client_has_the_rights_that_it_is_given_and_they_can_be_changed(app: typer.Typer, tmp_path: Path) -> None:
+    run(app, tmp_path, "new", "shop", "--role", "client", "--right", "register:com.example.Shop")
+    run(app, tmp_path, "new", "till", "--role", "client")
+    rights = {row["name"]: row["rights"] for row in trusted(app, tmp_path)}
+    assert rights == {"shop": ["register:com.example.Shop"], "till": ["read:*", "register:*"]}
+    done = run(app, tmp_path, "rights", "till", "--right", "read:com.example.*")
+    assert (done.exit_code, done.output) == (0, "till may now: read:com.example.*\n")
+    run(app, tmp_path, "renew", "till")
+    assert [row["rights"] for row in trusted(app, tmp_path) if row["name"] == "till"] == 2 * [["read:com.example.*"]]
+    assert run(app, tmp_path, "rights", "nobody", "--right", "read:*").exit_code == 3
+    for arguments in (("rights", "till", "--right", "rule:*"), ("new", "d", "--role", "data", "--right", "read:*")):
+        assert isinstance(run(app, tmp_path, *arguments).exception, ConfigError)
 
 
 def test_what_is_not_there_is_said(app: typer.Typer, tmp_path: Path) -> None:

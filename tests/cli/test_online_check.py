@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from slotreeve.errors import ConfigError
 from slotreeve_cli.main import command_line
+from slotreeve_harness.free_ports import free_ports
 from slotreeve_machines.storage import DirectoryStorage
 from typer.testing import CliRunner
 
@@ -22,7 +24,7 @@ ME = ("--set", "node.name=meta-1")
 @pytest.fixture
 def taken() -> Iterator[list[socket.socket]]:
     """Listeners at the addresses of three meta servers. Those of their elections are two ports above, and free."""
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+    listeners = [socket.create_server(("127.0.0.1", port)) for port in free_ports(3, random.Random())]
     yield listeners
     for listener in listeners:
         listener.close()

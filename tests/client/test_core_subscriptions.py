@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
-from slotreeve.errors import ClientClosed
+from slotreeve.errors import ClientClosed, RegistrationError
 from slotreeve.model.datum import content_digest
 from slotreeve.ports import Message
 from slotreeve_client import ConfigWatch, Scope, Subscription
 from slotreeve_client.core import RECEIPTS_PER_MESSAGE
 from slotreeve_client.wants import MOST_UNCONFIRMED, WANTS_PER_MESSAGE
 from slotreeve_protocol.client_messages import (
+    NotPushed,
     PushesReceived,
     PushReceipt,
     ReplayEnded,
@@ -47,6 +50,25 @@ def test_subscriptions_of_one_service_share_a_copy_and_one_subscribe() -> None:
     assert shell.sent() == [Unsubscribe(A, Scope.DATA_CENTER)]
     shell.core.received(push([], 8))
     assert first_seen == [first]
+
+
+def test_a_subscription_that_is_not_taken_ends_with_the_reason_and_can_be_made_again() -> None:
+    shell = Shell()
+    shell.connect(1)
+    seen: list[Subscription] = []
+    one, other = shell.subscribe("a", seen), shell.subscribe("b")
+    shell.sent()
+    shell.core.received(NotPushed(A, Scope.DATA_CENTER, "SR502", "the key lacks a right"))
+    assert (one.has_ended, other.has_ended, seen) == (True, False, [])
+    with pytest.raises(RegistrationError, match=f"{A} is not pushed: the key lacks a right"):
+        asyncio.run(one.ready())
+    one.unsubscribe()
+    assert shell.sent() == [], "the server does not have it"
+    shell.core.received(NotPushed(A, Scope.DATA_CENTER, "SR502", "the key lacks a right"))
+    again = shell.subscribe("a", seen)
+    assert shell.sent() == [Subscribe([Want(A, Scope.DATA_CENTER)])]
+    shell.core.received(push([provider("p")], 7))
+    assert (again.count, one.count, seen) == (1, 0, [again])
 
 
 def test_a_new_connection_asks_only_for_what_changed_since_the_copy() -> None:

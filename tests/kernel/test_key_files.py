@@ -14,6 +14,8 @@ from slotreeve.model.nodes import Role
 
 PAIR = KeyPair("1" * 40, "9" * 40)
 DATA = Principal("data-1", Role.DATA, PAIR.public)
+SHOP = Principal("shop", Role.CLIENT, "6" * 40, ("read:com.*", "register:com.example.Shop"))
+TILL = Principal("till", Role.CLIENT, "7" * 40)
 META = Principal("meta-1", Role.META, "2" * 40)
 
 
@@ -21,13 +23,13 @@ META = Principal("meta-1", Role.META, "2" * 40)
 def files(tmp_path: Path) -> Path:
     """A directory with the files of ``data-1``."""
     write_own(tmp_path / "data-1.toml", DATA, PAIR)
-    write_trusted(tmp_path / TRUSTED_FILE, [META, DATA])
+    write_trusted(tmp_path / TRUSTED_FILE, [META, DATA, SHOP, TILL])
     return tmp_path
 
 
 def test_what_is_written_is_read(files: Path) -> None:
     assert read_own(files / "data-1.toml") == (DATA, PAIR)
-    assert TrustedFile(files / TRUSTED_FILE).read().all() == [META, DATA]
+    assert TrustedFile(files / TRUSTED_FILE).read().all() == [META, DATA, SHOP, TILL]
     keys = load_keys(str(files / "data-1.toml"))
     assert keys is not None
     assert keys.own == PAIR
@@ -86,6 +88,9 @@ def test_an_own_file_that_is_none_is_refused_in_words(tmp_path: Path, text: str,
         ("data = 7", r"\[data\]: expected rows such as"),
         ('[data]\ndata-1 = "x"', "expected rows such as"),
         ('[king]\ndata-1 = ["{0}"]', "there is no role 'king'"),
+        ("[data]\ndata-1 = [7]", "expected rows such as data-1"),
+        ('[rights]\nshop = "read:*"', r"\[rights\]: expected rows such as shop"),
+        ('[rights]\nshop = ["read:*"]', "there is no client of this name"),
         ('[data]\ndata-1 = ["{0}"]\ndata-2 = ["{0}"]', "this is the key of data-1, too"),
     ],
 )

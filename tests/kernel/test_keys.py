@@ -39,6 +39,30 @@ def test_a_list_that_leaves_open_who_holds_a_key_is_refused(
         TrustedKeys(rows)
 
 
+def test_rights_are_those_of_clients() -> None:
+    rows = {Role.CLIENT: {"shop": [ONE, OTHER], "till": [THIRD]}}
+    trusted = TrustedKeys(rows, {"shop": ["read:*", "register:com.example.Shop"]})
+    assert {each.key: each.rights for each in trusted.all()} == {
+        ONE: ("read:*", "register:com.example.Shop"),
+        OTHER: ("read:*", "register:com.example.Shop"),
+        THIRD: (),
+    }
+
+
+@pytest.mark.parametrize(
+    ("rights", "problem"),
+    [
+        ({"data-1": ["read:*"]}, "there is no client of this name"),
+        ({"nobody": ["read:*"]}, "there is no client of this name"),
+        ({"shop": ["write:*"]}, r"\[rights\] shop: right 'write:\*': expected read:PATTERN"),
+        ({"shop": ["operate:*"]}, "operators have the key of a tool"),
+    ],
+)
+def test_rights_that_cannot_be_meant_are_refused(rights: dict[str, list[str]], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        TrustedKeys({Role.DATA: {"data-1": [ONE]}, Role.CLIENT: {"shop": [OTHER]}}, rights)
+
+
 def test_a_message_about_a_bad_key_does_not_repeat_it() -> None:
     with pytest.raises(ConfigError) as caught:
         TrustedKeys({Role.DATA: {"data-1": ["a-secret~that-was-put-into-the-wrong-row"]}})

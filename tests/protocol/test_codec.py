@@ -55,6 +55,7 @@ SAMPLES: list[AnyMessage] = [
     client.Subscribe(
         [client.Want("orders@@shop", client.Scope.ZONE, 5, 99), client.Want("users@@shop", client.Scope.DATA_CENTER)]
     ),
+    client.NotPushed("orders@@shop", client.Scope.ZONE, "SR502", "the key lacks a right"),
     client.Unsubscribe("orders@@shop", client.Scope.ZONE),
     client.Push("orders@@shop", client.Scope.DATA_CENTER, 4, 5, 99, [RECORD], ["r-0"]),
     client.PushesReceived([client.PushReceipt("orders@@shop", client.Scope.DATA_CENTER, 5, 5)]),

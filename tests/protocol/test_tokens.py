@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from slotreeve.errors import ModelError
-from slotreeve_protocol.rights import MAX_PATTERN_LENGTH, Right, Rights, parse_right
+from slotreeve.model.rights import MAX_PATTERN_LENGTH, Right, Rights, parse_right
 from slotreeve_protocol.tokens import (
     MAX_RIGHTS,
     MAX_TOKENS,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotreeve.errors import ModelError
 from slotreeve.model.nodes import Role
-from slotreeve_protocol.client_messages import Scope, Subscribe, Unsubscribe, Want
+from slotreeve_protocol.client_messages import NotPushed, Scope, Subscribe, Unsubscribe, Want
 from slotreeve_servers.node.paced_work import AGAIN_SECONDS, PATIENT_SECONDS, TURN_SECONDS
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.push.due_wants import MOST_WAITING, WANTS_AT_ONCE, DueWants
@@ -159,5 +159,11 @@ def test_a_name_that_no_service_can_have_is_reported_and_the_others_are_subscrib
     wants = [Want(name, Scope.DATA_CENTER) for name in ("first", "bad", "last", "bad")]
     scene.due.add(scene.clients[0], Subscribe(wants))
     assert scene.log == [("a", "first"), ("a", "last")]
-    assert "2 subscriptions of a are ignored; the first: 'bad' is no data info id" in caplog.text
+    told = [message for effect in scene.outbox.effects if isinstance(message := effect.what, NotPushed)]
+    assert [(message.data_info_id, message.scope, message.code) for message in told] == [
+        ("bad", Scope.DATA_CENTER, "SR120"),
+        ("bad", Scope.DATA_CENTER, "SR120"),
+    ]
+    assert "'bad' is no data info id" in told[0].reason
+    assert "2 subscriptions of a are refused; the first: 'bad' is no data info id" in caplog.text
     assert len(caplog.records) == 1

@@ -126,6 +126,17 @@ def test_too_many_open_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
     scene.ask(RenewLeases({"s0": ["c"]}))
 
 
+def test_a_request_that_is_refused_is_not_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_requests, "MOST_OPEN", 1)
+    scene = Scene()
+    for _ in range(3):
+        with pytest.raises(ModelError, match="time to live"):
+            scene.ask(RegisterLeases([LeaseTerms("s0", "b", "", (), 5)]))
+    scene.ask(RenewLeases({"s0": ["a"]}))
+    scene.kept(0)
+    assert len(scene.replies) == 1
+
+
 def test_a_client_that_an_operator_switched_off_may_keep_no_leases() -> None:
     scene = Scene()
     scene.clients[CLIENT].is_off = True

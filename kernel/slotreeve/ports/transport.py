@@ -64,7 +64,8 @@ class Connection(Protocol):
 
     @property
     def ended_here(self) -> bool:
-        """Whether this end has closed it: the peer may live, and not know yet that it has ended."""
+        """Whether this end has closed it, and the peer may come back: it may live, and not know yet that it has
+        ended."""
 
     @property
     def heard_at(self) -> float:

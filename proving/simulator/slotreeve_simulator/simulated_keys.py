@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+from slotreeve.key_files import ALL_RIGHTS
 from slotreeve.keys import KEY_LENGTH, KeyPair, KeyRing, Principal, TrustedKeys
 from slotreeve.model.nodes import Role
 
@@ -30,4 +31,5 @@ class SimulatedTrust(TrustedKeys):
         role = next((role for role in NAMED_AFTER if name.startswith(f"{role}-")), Role.CLIENT)
         role = Role.TOOL if name.endswith(f"-{Role.TOOL}") else role
         key = hashlib.sha256(name.encode()).hexdigest()[:KEY_LENGTH]
-        return self._by_key.setdefault(key, Principal(name, role, key))
+        rights = ALL_RIGHTS if role is Role.CLIENT else ()
+        return self._by_key.setdefault(key, Principal(name, role, key, rights))

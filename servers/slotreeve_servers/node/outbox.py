@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from slotreeve.clock import Timer
+from slotreeve.keys import Principal
 from slotreeve.model.nodes import Node, Role
 from slotreeve.ports import Message
 from slotreeve_protocol.codec import encode_message
@@ -28,12 +29,12 @@ class Peer:
         process_id: unique for each life of that process.
         address: where it is, for messages to people and for orders that name an IP address.
         application: what the program of a client is called, as it says; for people.
-        key_role: the role of its key; None where no keys are used.
+        proven: who it is by its key; None where no keys are used.
         silence_at_close: None, unless this server has closed the connection, for instance because the peer did not
             read. Then: for how long nothing had arrived from the peer, in attended seconds.
     """
 
-    __slots__ = ("address", "application", "key_role", "node", "process_id", "role", "silence_at_close")
+    __slots__ = ("address", "application", "node", "process_id", "proven", "role", "silence_at_close")
 
     def __init__(
         self,
@@ -42,10 +43,10 @@ class Peer:
         process_id: str,
         address: str = "",
         application: str = "",
-        key_role: Role | None = None,
+        proven: Principal | None = None,
     ) -> None:
         self.node, self.role, self.process_id, self.address = node, role, process_id, address
-        self.application, self.key_role = application, key_role
+        self.application, self.proven = application, proven
         self.silence_at_close: float | None = None
 
     def __repr__(self) -> str:

@@ -70,9 +70,7 @@ class Peers:
         """A connection has opened; returns its peer."""
         hello = connection.peer
         application = hello.application[:MAX_APPLICATION_LENGTH]
-        proven = connection.proven
-        key_role = proven.role if proven is not None else None
-        peer = Peer(hello.node, hello.role, hello.process_id, connection.address, application, key_role)
+        peer = Peer(hello.node, hello.role, hello.process_id, connection.address, application, connection.proven)
         self.by_connection[connection] = peer
         self._connections[peer] = connection
         return peer

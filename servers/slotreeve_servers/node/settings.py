@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 from slotreeve.configuration import Section
 from slotreeve.model.publisher import MAX_ZONE_LENGTH
-from slotreeve_protocol.rights import parse_right
+from slotreeve.model.rights import parse_right
 
 from slotreeve_servers.node.deltas import PART_BYTES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from slotreeve_protocol.rights import ANY, Right, Rights
+from slotreeve.model.rights import ANY, Right, Rights
 
 from tests.faces.admin.admin_scene import AdminScene, access_with, on_admin
 

@@ -7,6 +7,7 @@ from slotreeve_protocol.client_messages import Redirect
 from slotreeve_protocol.meta_messages import View
 
 from slotreeve_servers.node.outbox import Peer
+from slotreeve_servers.session.clients.permits import permit_of
 
 
 class ConnectedClient:
@@ -14,6 +15,7 @@ class ConnectedClient:
 
     Attributes:
         peer: the connection.
+        permit: what it may do; None: everything.
         since: when it was made, on the attended clock.
         records: the live records that it published over this connection, by register id.
         watched: the data info ids that it subscribes to.
@@ -36,6 +38,7 @@ class ConnectedClient:
         "is_sent_away",
         "late_seconds",
         "peer",
+        "permit",
         "records",
         "rest_seconds",
         "since",
@@ -46,6 +49,7 @@ class ConnectedClient:
 
     def __init__(self, peer: Peer, since: float = 0.0) -> None:
         self.peer, self.since = peer, since
+        self.permit = permit_of(peer.proven)
         self.records: dict[str, Publisher] = {}
         self.watched: set[str] = set()
         self.configs: set[str] = set()

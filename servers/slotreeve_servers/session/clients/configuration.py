@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from slotreeve.model.nodes import Role
 from slotreeve_protocol.meta_messages import ConfigEntry, Configs
 from slotreeve_protocol.provided import config_digest
 from slotreeve_protocol.tokens import TOKENS_KEY
@@ -56,7 +55,7 @@ class ConfigMirror:
     def watch(self, client: ConnectedClient, wants: Mapping[str, int]) -> None:
         """Send ``client`` these keys from now on; at once where it does not know the newest version."""
         for key, version in wants.items():
-            if key in FOR_GATEWAYS and client.peer.key_role is Role.CLIENT:
+            if key in FOR_GATEWAYS and client.permit is not None:
                 log.warning("%s may not read %s: its key is that of a client, not of a gateway", client.peer, key)
                 self._send((client,), ConfigEntry(key, None, 0))
                 continue

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Protocol
 
-from slotreeve.errors import ModelError
-from slotreeve_protocol.client_messages import Scope, Subscribe, Unsubscribe, Want
+from slotreeve.errors import Forbidden, ModelError, SlotreeveError
+from slotreeve.model.rights import Right
+from slotreeve_protocol.client_messages import NotPushed, Scope, Subscribe, Unsubscribe, Want
 
 from slotreeve_servers.node.outbox import Outbox
 from slotreeve_servers.session.clients.clients import ConnectedClient
@@ -78,16 +79,19 @@ class DueWants:
         self._waiting.pop(client, None)
 
     def _follow(self, client: ConnectedClient, wants: Iterable[Want | Unsubscribe]) -> None:
-        refused: list[ModelError] = []
+        permit, refused = client.permit, list[SlotreeveError]()
         for want in wants:
             if isinstance(want, Unsubscribe):
                 self._services.unsubscribe(client, want.data_info_id, (want.scope,))
                 continue
             try:
                 slot = self._slots.slot(want.data_info_id)
-            except ModelError as error:
+                if permit is not None:
+                    permit.check(Right.READ, want.data_info_id)
+            except (ModelError, Forbidden) as error:
+                self._outbox.send(client.peer, NotPushed(want.data_info_id, want.scope, error.code, str(error)))
                 refused.append(error)
             else:
                 self._services.subscribe(client, want, slot)
         if refused:
-            log.warning("%d subscriptions of %s are ignored; the first: %s", len(refused), client.peer.node, refused[0])
+            log.warning("%d subscriptions of %s are refused; the first: %s", len(refused), client.peer.node, refused[0])

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from slotreeve.errors import Backpressure, RegistrationError
+from slotreeve.model.rights import Right
 from slotreeve.ports import Message
 from slotreeve_protocol.lease_messages import (
     EndLeases,
@@ -29,6 +30,7 @@ from slotreeve_protocol.slot_messages import Access
 
 from slotreeve_servers.node.outbox import Outbox, Peer, Request
 from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.clients.permits import Permit, permit_of
 from slotreeve_servers.session.records.routes import Routes
 
 RETRY_SECONDS = 0.05
@@ -84,19 +86,23 @@ class LeaseRequests:
             ModelError: one of the leases cannot be good; nothing was done.
             Backpressure: too many requests are open.
             RegistrationError: an operator has switched the client off.
+            Forbidden: the client may not register one of the services; nothing was done.
         """
         client = self._clients.get(peer)
         if client is not None and client.is_off:
             raise RegistrationError(f"an operator has switched {peer.node} off; it may keep no leases")
         if self._open >= MOST_OPEN:
             raise Backpressure(f"{self._open} requests about leases are open; send later")
+        slots = self._by_slot(message, permit_of(peer.proven))
         self._open += 1
-        self._try(OpenLeases(request, self._by_slot(message), self._outbox.now() + GIVE_UP_SECONDS))
+        self._try(OpenLeases(request, slots, self._outbox.now() + GIVE_UP_SECONDS))
 
-    def _by_slot(self, message: LeaseRequest) -> dict[int, SlotLeases]:
+    def _by_slot(self, message: LeaseRequest, permit: Permit | None) -> dict[int, SlotLeases]:
         slots: dict[int, SlotLeases] = {}
 
         def at(data_info_id: str) -> SlotLeases:
+            if permit is not None:
+                permit.check(Right.REGISTER, data_info_id)
             number = self._slot_of(data_info_id)
             return slots.setdefault(number, SlotLeases(number, 0, [], {}, {}))
 

@@ -8,23 +8,26 @@ from dataclasses import dataclass
 from functools import partial
 
 from slotreeve.errors import RequestTimeout
+from slotreeve.model.rights import Right
 from slotreeve.ports import Message, SlotFunction
 from slotreeve_protocol.client_messages import ListedUpTo, ListServices, Services
 from slotreeve_protocol.general_messages import Failed
 
 from slotreeve_servers.node.digests import led_digest
 from slotreeve_servers.node.outbox import Outbox, Peer, Request
+from slotreeve_servers.session.clients.permits import Permit, permit_of
 from slotreeve_servers.session.records.reads import ASK_SECONDS, GIVE_UP_SECONDS, RETRY_SECONDS
 from slotreeve_servers.session.records.routes import Routes
 
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """One page of the list for one request, until a deadline on the server's clock."""
+    """One page of the list for one request, until a deadline on the server's clock, of what its caller may see."""
 
     asked: ListServices
     request: Request
     deadline: float
+    permit: Permit | None
 
 
 class Listings:
@@ -37,7 +40,8 @@ class Listings:
 
     def answer(self, asked: ListServices, request: Request) -> None:
         """Ask every slot leader; the reply is Services, or Failed."""
-        self._try(_Wish(asked, request, self._outbox.now() + GIVE_UP_SECONDS))
+        permit = permit_of(request.peer.proven)
+        self._try(_Wish(asked, request, self._outbox.now() + GIVE_UP_SECONDS, permit))
 
     def _try(self, wish: _Wish) -> None:
         led = self._routes.led()
@@ -56,7 +60,11 @@ class Listings:
         if self._routes.led() != led:
             self._again(wish, "a slot has another leader now")
         else:
-            self._outbox.reply(wish.request, self._together(answers))
+            services, permit = self._together(answers), wish.permit
+            if permit is not None:
+                seen = {name: count for name, count in services.counts.items() if permit.allows(Right.READ, name)}
+                services = Services(seen, services.upto)
+            self._outbox.reply(wish.request, services)
 
     def failed(self, wish: _Wish, why: str) -> None:
         """A leader has not listed its slots."""

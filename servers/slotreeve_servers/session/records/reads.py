@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from slotreeve.errors import RequestTimeout
+from slotreeve.model.rights import Right
 from slotreeve.ports import Message
 from slotreeve_protocol.client_messages import Datum, Get
 from slotreeve_protocol.general_messages import Failed
 from slotreeve_protocol.slot_messages import Fetch
 
 from slotreeve_servers.node.outbox import Outbox, Request
+from slotreeve_servers.session.clients.permits import permit_of
 from slotreeve_servers.session.records.routes import Routes
 
 RETRY_SECONDS = 0.02
@@ -36,7 +38,14 @@ class Reads:
         self._outbox, self._routes = outbox, routes
 
     def get(self, slot: int, page: Get, request: Request) -> None:
-        """Read one page of a service; the reply is a Datum, or Failed."""
+        """Read one page of a service; the reply is a Datum, or Failed.
+
+        Raises:
+            Forbidden: who asks may not see the service.
+        """
+        permit = permit_of(request.peer.proven)
+        if permit is not None:
+            permit.check(Right.READ, page.data_info_id)
         self._try(Read(request, slot, page, self._outbox.now() + GIVE_UP_SECONDS))
 
     def _try(self, read: Read) -> None:

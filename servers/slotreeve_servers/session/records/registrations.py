@@ -6,9 +6,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from slotreeve.errors import Backpressure, ModelError, SlotreeveError
+from slotreeve.errors import Backpressure, Forbidden, ModelError, SlotreeveError
 from slotreeve.model.data_info import DataInfo
 from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, MAX_REGISTER_ID_LENGTH, MAX_ZONE_LENGTH, Publisher
+from slotreeve.model.rights import Right
 from slotreeve.model.text import check_text
 from slotreeve.ports import SlotFunction
 from slotreeve_events.log import EventLog
@@ -20,6 +21,7 @@ from slotreeve_servers.node.digests import part_of
 from slotreeve_servers.node.outbox import Outbox
 from slotreeve_servers.node.records import SlotStore, StoreDifference
 from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.clients.permits import Permit
 from slotreeve_servers.session.records.writes import Writes
 
 HEAVIEST = 1 + MAX_PAYLOAD_BYTES // 2_048
@@ -72,7 +74,7 @@ class Registrations:
             self._outbox.send(client.peer, Published([message.sequence + i for i in range(len(message.records))]))
             return
         now = self._outbox.now()
-        submit, slots, stores = self._writes.submit, self._known_slots, self.stores
+        submit, slots, stores, permit = self._writes.submit, self._known_slots, self.stores, client.permit
         sequence = message.sequence - 1
         for record in message.records:
             sequence += 1
@@ -84,8 +86,9 @@ class Registrations:
                 or len(record.register_id) > MAX_REGISTER_ID_LENGTH
                 or len(record.zone) > MAX_ZONE_LENGTH
                 or self._writes.waiting >= self.max_pending_writes
+                or (permit is not None and not permit.allows(Right.REGISTER, record.data_info_id))
             ):
-                refusal = self._refusal(record)
+                refusal = self._refusal(record, permit)
                 if refusal is not None:
                     self._outbox.send(client.peer, Rejected(sequence, refusal.code, str(refusal)))
                     continue
@@ -99,7 +102,7 @@ class Registrations:
                     client.records[record.register_id] = record
             submit(slot, record, weight, client, sequence)
 
-    def _refusal(self, record: Publisher) -> SlotreeveError | None:
+    def _refusal(self, record: Publisher, permit: Permit | None) -> SlotreeveError | None:
         """Why a record is not taken; None where it is good after all. Called where it is not plainly good."""
         if self._writes.waiting >= self.max_pending_writes:
             return Backpressure(f"{self._writes.waiting} records are on their way to the data servers; send later")
@@ -111,7 +114,9 @@ class Registrations:
             check_text("the register id", record.register_id, MAX_REGISTER_ID_LENGTH)
             check_text("the zone", record.zone, MAX_ZONE_LENGTH)
             self.slot(record.data_info_id)
-        except ModelError as error:
+            if permit is not None:
+                permit.check(Right.REGISTER, record.data_info_id)
+        except (ModelError, Forbidden) as error:
             return error
         return None
 

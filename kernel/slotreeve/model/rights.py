@@ -1,4 +1,4 @@
-"""What callers of a gateway may do with which services."""
+"""What clients, and callers of a gateway, may do with which services."""
 
 from __future__ import annotations
 
