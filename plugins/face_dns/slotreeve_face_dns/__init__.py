@@ -38,7 +38,9 @@ class DnsOptions(Options):
         description="Bytes a second over UDP to one address of another machine; beyond it is told to ask by TCP, which "
         "cannot be forged.",
     )
-    most_connections: int = Field(default=256, ge=1, description="TCP connections at a time; more are closed.")
+    most_connections: int = Field(
+        default=256, ge=1, description="TCP connections at a time; beyond that, idle ones of the busiest address go."
+    )
     idle_seconds: float = Field(default=10.0, gt=0, description="How long a TCP connection waits for each query.")
 
 

@@ -14,6 +14,7 @@ from slotreeve_protocol.addresses import is_loopback
 from slotreeve_face_dns import DnsOptions
 from slotreeve_face_dns.answers import DnsQuery, RejectedQuery
 from slotreeve_face_dns.budget import Budget
+from slotreeve_face_dns.callers import Callers
 from slotreeve_face_dns.responder import DnsResponder
 
 MOST_AT_WORK = 2_000
@@ -46,6 +47,7 @@ class DnsFace:
         self._budget = Budget(options.udp_bytes_per_source)
         self._at_work: set[asyncio.Task[None]] = set()
         self._connections: set[asyncio.Task[None]] = set()
+        self._callers: Callers[asyncio.Task[None]] = Callers(options.most_connections)
         self._udp: asyncio.DatagramTransport | None = None
         self._tcp: asyncio.Server | None = None
         self._counted = dict.fromkeys(
@@ -129,23 +131,27 @@ class DnsFace:
         task = asyncio.current_task()
         assert task is not None
         try:
-            if len(self._connections) >= self._options.most_connections:
-                self._counted["refused_connections"] += 1
-                return
             self._connections.add(task)
-            while await self._turn(reader, writer):
-                pass
+            gone = self._callers.came(task, str(writer.get_extra_info("peername", ("",))[0]))
+            if gone is not None:
+                self._counted["refused_connections"] += 1
+                if gone is task:
+                    return
+                gone.cancel()
+            while await self._turn(task, reader, writer):
+                self._callers.waits(task)
         except TimeoutError:
             self._counted["slow_connections"] += 1
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the caller has gone
         except asyncio.CancelledError:
-            pass  # the face stops; nobody waits for this task
+            pass  # the face stops, or another caller takes this one's place; nobody waits for this task
         finally:
+            self._callers.left(task)
             self._connections.discard(task)
             writer.transport.abort()
 
-    async def _turn(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _turn(self, task: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """One query and its answer. False: there is nothing more to say."""
         async with asyncio.timeout(self._options.idle_seconds):
             (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
@@ -153,6 +159,7 @@ class DnsFace:
                 self._counted["rejected"] += 1
                 return False
             wire = await reader.readexactly(length)
+        self._callers.asks(task)
         query = self.responder.read(wire, over_tcp=True)
         if isinstance(query, RejectedQuery):
             self._counted["rejected"] += 1
