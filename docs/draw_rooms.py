@@ -31,6 +31,7 @@ CAPTIONS = {
     "proving/chaos": "faults, history, checker",
     "proving/bench": "measurements",
     "proving/demo": "the main job",
+    "proving/fuzz": "hostile input",
     "spark": "tables, comparisons",
     "cli": "the command slotreeve",
 }

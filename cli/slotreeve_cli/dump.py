@@ -106,13 +106,14 @@ async def _print(sessions: list[str], cluster: str, prefix: str, printer: _Print
 def _print_through(gateway: ThroughGateway, prefix: str, printer: _Printer) -> None:
     import msgspec
     from slotreeve.errors import Unreachable
+    from slotreeve.model.text import UNDECODABLE
 
     from slotreeve_cli.through_gateway import DumpLineSaid, error_of
 
     for line in gateway.lines("dump", prefix=prefix):
         try:
             said = msgspec.json.decode(line, type=DumpLineSaid)
-        except msgspec.DecodeError:
+        except UNDECODABLE:
             break
         if not said.service:
             if said.problem:

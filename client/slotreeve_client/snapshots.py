@@ -12,6 +12,7 @@ from enum import StrEnum
 
 import msgspec
 from slotreeve.errors import ConfigError
+from slotreeve.model.text import UNDECODABLE
 from slotreeve_protocol.meta_messages import ConfigEntry, View
 
 FORMAT = "slotreeve snapshot 1"
@@ -92,7 +93,7 @@ def decode(data: bytes, place: str) -> Snapshot:
     """
     try:
         snapshot = msgspec.json.decode(data, type=Snapshot)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise ConfigError(f"{place}: not a snapshot: {error}; `slotreeve snapshot save` writes one") from None
     if snapshot.format != FORMAT:
         raise ConfigError(f"{place}: its format is {snapshot.format!r}; this version reads {FORMAT!r}")

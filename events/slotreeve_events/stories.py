@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 import msgspec
+from slotreeve.errors import ModelError
 from slotreeve.model.data_info import short_name
+from slotreeve.model.text import UNDECODABLE
 from slotreeve_protocol.envelope import decode_instance
 from slotreeve_protocol.history_messages import KnownState, RecordedChange
 
@@ -17,8 +19,17 @@ _decoder = msgspec.json.Decoder(HistoryNote)
 
 
 def decoded_event(body: bytes) -> HistoryNote:
-    """An event as a server sent it. Raises msgspec.DecodeError: it is none."""
-    return _decoder.decode(body)
+    """An event as a server sent it.
+
+    Raises:
+        ModelError: it is none; perhaps a server of another version has sent it.
+    """
+    try:
+        return _decoder.decode(body)
+    except UNDECODABLE as error:
+        raise ModelError(
+            f"an event of the history cannot be read: {error}; a newer slotreeve may have written it"
+        ) from None
 
 
 def provider_text(change: RecordedChange) -> str:

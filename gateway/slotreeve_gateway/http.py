@@ -23,6 +23,7 @@ from slotreeve.errors import (
     UnknownInstance,
     VersionConflict,
 )
+from slotreeve.model.text import UNDECODABLE
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -148,7 +149,7 @@ def decoded(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """
     try:
         return decoder.decode(body)
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise BadBody(f"body: {explained(str(error), decoder.type)}") from None
 
 

@@ -10,6 +10,7 @@ from enum import IntEnum
 
 import msgspec
 from slotreeve.errors import MalformedFrame, ModelError
+from slotreeve.model.text import UNDECODABLE
 from slotreeve.ports import Message
 
 from slotreeve_protocol.messages import AnyMessage
@@ -84,5 +85,5 @@ def decode_frame(frame: bytes) -> tuple[Kind, int, Message]:
         start = 5
     try:
         return kind, request_id, _decode(memoryview(frame)[start:])
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise MalformedFrame(f"a {kind.name.lower()} of {len(frame)} bytes: {error}") from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 from slotreeve.errors import ModelError
+from slotreeve.model.text import UNDECODABLE
 
 from slotreeve_protocol.instance import Instance
 
@@ -55,5 +56,5 @@ def decode_instance(payload: tuple[bytes, ...]) -> Instance | None:
         return None
     try:
         return _decode(memoryview(envelope)[len(_HEAD) :])
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+    except UNDECODABLE:
         return None

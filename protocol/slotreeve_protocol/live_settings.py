@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 from slotreeve.errors import ModelError
+from slotreeve.model.text import UNDECODABLE
 
 SETTINGS_KEY = "slotreeve.settings"
 Value = float | int | str
@@ -178,7 +179,7 @@ class LiveSettings:
             return cls()
         try:
             return cls(_decode(value))
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        except UNDECODABLE as error:
             raise ModelError(
                 f"provided configuration {SETTINGS_KEY!r}: {error}; slotreeve settings writes it"
             ) from None

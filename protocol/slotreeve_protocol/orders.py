@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 from slotreeve.errors import ModelError
+from slotreeve.model.text import UNDECODABLE
 
 ORDERS_KEY = "slotreeve.intent"
 
@@ -45,7 +46,7 @@ class Orders(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
             return cls()
         try:
             return _decode(value)
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        except UNDECODABLE as error:
             raise ModelError(f"provided configuration {ORDERS_KEY!r}: {error}; slotreeve admin writes it") from None
 
 

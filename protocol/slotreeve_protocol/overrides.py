@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import msgspec
 from slotreeve.errors import ModelError
+from slotreeve.model.text import UNDECODABLE
 
 from slotreeve_protocol.instance import MAX_ID_LENGTH, MAX_WEIGHT, Instance
 
@@ -127,7 +128,7 @@ class Overrides(msgspec.Struct, frozen=True):
             return cls()
         try:
             return _decode(value)
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        except UNDECODABLE as error:
             raise ModelError(
                 f"provided configuration {OVERRIDES_KEY!r}: {error}; slotreeve override writes it"
             ) from None

@@ -17,6 +17,7 @@ from collections.abc import Callable
 import msgspec
 from slotreeve.errors import ModelError
 from slotreeve.model.rights import parse_right
+from slotreeve.model.text import UNDECODABLE
 
 TOKENS_KEY = "slotreeve.tokens"
 MAX_TOKENS = 500
@@ -123,7 +124,7 @@ class Tokens(msgspec.Struct, frozen=True):
             return cls()
         try:
             return _decode(value)
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        except UNDECODABLE as error:
             raise ModelError(
                 f"provided configuration {TOKENS_KEY!r}: {error}; slotreeve gateway token writes it"
             ) from None

@@ -43,6 +43,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Its light subscribers take large pushes from the transport without decoding them.
     "slotreeve_bench": {*REGISTRY, "slotreeve_harness", "slotreeve_transport_zmq"},
     "slotreeve_demo": {*REGISTRY, "slotreeve_harness"},
+    # It decodes what each of them reads of others.
+    "slotreeve_fuzz": {
+        *REGISTRY,
+        "slotreeve_gateway",
+        "slotreeve_election_fle",
+        "slotreeve_face_consul",
+        "slotreeve_face_dns",
+        "slotreeve_face_eureka",
+    },
     "slotreeve_console": {"slotreeve", "slotreeve_servers"},
     # A face sees the registry through the gateway that it belongs to.
     "slotreeve_gateway": {*REGISTRY, "slotreeve_console"},
@@ -133,6 +142,7 @@ RUNS_FOR_PEOPLE = {
     "slotreeve_spark",
     "slotreeve_bench",
     "slotreeve_demo",
+    "slotreeve_fuzz",
     "slotreeve_cli",
 }
 MAY_USE_EDGES = {"slotreeve_transport_zmq", "slotreeve_election_mysql", "slotreeve_console", *RUNS_FOR_PEOPLE}

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from slotreeve.errors import ModelError
 
+UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+"""What msgspec raises for bytes that it cannot decode. For a text that is not UTF-8 it raises Python's own error."""
 SHOWN = 40
 """Characters of a wrong text that an error shows."""
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import msgspec
 from slotreeve.errors import StorageError
+from slotreeve.model.text import UNDECODABLE
 from slotreeve.ports import Storage
 
 from slotreeve_election_fle.effects import (
@@ -184,7 +185,7 @@ class Disk:
         for payload in payloads:
             try:
                 entries.extend(msgspec.msgpack.decode(payload, type=list[Entry]))
-            except msgspec.MsgspecError as error:
+            except UNDECODABLE as error:
                 raise StorageError(f"{path}: holds something that is not a log entry ({error}); {REMEDY}") from None
         if cut:
             log.warning("%s: dropped %d bytes of an append that a crash cut short", path, cut)
@@ -216,5 +217,5 @@ class Disk:
         path = self._path(name)
         try:
             return msgspec.msgpack.decode(unseal(content, path, remedy), type=kind)
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise StorageError(f"{path}: was written by something else ({error}); {remedy}") from None

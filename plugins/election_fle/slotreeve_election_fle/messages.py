@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 from slotreeve.errors import MalformedFrame
+from slotreeve.model.text import UNDECODABLE
 from slotreeve_protocol.general_messages import Opaque
 
 from slotreeve_election_fle.entries import Entry, Item
@@ -279,5 +280,5 @@ def from_opaque(opaque: Opaque) -> FleMessage:
         raise MalformedFrame(f"topic {opaque.topic!r} where {TOPIC!r} belongs")
     try:
         return _decode(opaque.body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
+    except UNDECODABLE as error:
         raise MalformedFrame(f"{len(opaque.body)} bytes that are no election message: {error}") from None

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import msgspec
+from slotreeve.errors import ModelError
 from slotreeve_client.history import Past
 from slotreeve_events.schema import HistoryNote
 from slotreeve_events.stories import begins_text, change_sentence, decoded_event, sentence, silent_text, tables_sentence
@@ -87,7 +87,7 @@ def decoded_events(past: Past) -> list[HistoryNote]:
     for server, event in past.events:
         try:
             decoded = decoded_event(event.event)
-        except msgspec.DecodeError:
+        except ModelError:
             continue
         found[decoded.id] = (-decoded.at_ms, server, -event.place), decoded
     return [event for _, event in sorted(found.values(), key=lambda pair: pair[0])]
@@ -129,7 +129,7 @@ def told_from(past: Past, most: int) -> int | None:
         numbers[server] += 1
         try:
             oldest[server] = decoded_event(event.event).at_ms
-        except msgspec.DecodeError:
+        except ModelError:
             continue
     cut = [oldest[server] for server, number in numbers.items() if number >= most and server in oldest]
     return max(cut, default=None)

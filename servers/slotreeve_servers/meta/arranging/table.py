@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from slotreeve.errors import StorageError, VersionConflict
 from slotreeve.model.slots import SlotTable
+from slotreeve.model.text import UNDECODABLE
 from slotreeve.ports import MetaState
 from slotreeve_protocol.meta_messages import View
 
@@ -31,7 +32,7 @@ class CommittedView:
         if stored is not None and stored.version != self._version:
             try:
                 self._view = _decode(stored.value)
-            except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            except UNDECODABLE as error:
                 raise StorageError(
                     f"the meta state's {KEY!r} (version {stored.version}) cannot be read: {error}"
                 ) from None

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 from slotreeve.errors import StorageError
+from slotreeve.model.text import UNDECODABLE
 
 KEY = "swap"
 """The key of the record. It belongs to one back-end, and is not copied."""
@@ -50,7 +51,7 @@ def decode(value: bytes) -> SwapRecord:
     """The record in the bytes of the key. Raises StorageError."""
     try:
         return _decode(value)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except UNDECODABLE as error:
         raise StorageError(f"the meta state's {KEY!r} cannot be read: {error}") from None
 
 

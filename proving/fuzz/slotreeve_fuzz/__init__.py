@@ -1,0 +1,1 @@
+"""Hostile input, guided by coverage: what decoders do with bytes that nobody meant."""
