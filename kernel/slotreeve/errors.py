@@ -27,7 +27,8 @@
     │   └── RegistrationError      a registration was refused, or used after it ended
     ├── AccessError                a server does not do this for this caller
     │   ├── Unauthenticated        no token, or one that is not valid
-    │   └── Forbidden              the token or the key does not have the right
+    │   ├── Forbidden              the token or the key does not have the right
+    │   └── LimitReached           the caller has, or asks for, as much as one may
     └── RequestError               a request to a gateway is not good
         ├── NotThere               there is no such page
         └── UnknownInstance        there is no such lease, instance or override
@@ -205,6 +206,12 @@ class Forbidden(AccessError):
     """The caller's token or key does not have the right. The message names the right and the service."""
 
     code = "SR502"
+
+
+class LimitReached(AccessError):
+    """The caller has, or asks for, as much as one may. The message names the limit and the setting."""
+
+    code = "SR503"
 
 
 class RequestError(SlotreeveError):

@@ -20,6 +20,8 @@ ZERO_IN_A_QUIET_CLUSTER = (
     "state_set_back",
     "names_refused",
     "clients_refused",
+    "limits_hit",
+    "refused_keys",
     "loop_failures",
     "malformed_frames",
     "oversize_frames",

@@ -16,6 +16,7 @@ from slotreeve_protocol.slot_messages import (
 )
 from slotreeve_servers.session.clients.arrivals import Arrivals
 from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.clients.limits import ClientLimits
 from slotreeve_servers.session.clients.orders import OrdersInForce
 from slotreeve_servers.session.push.due_pushes import DuePushes
 from slotreeve_servers.session.push.interests import Interests
@@ -47,7 +48,10 @@ class Scene:
     def __init__(self, most_pending: int = 1000) -> None:
         self.outbox, self.routes, self.orders = RecordingOutbox(), Routes(), OrdersInForce("session-1")
         self.writes = Writes(self.outbox, self.routes)
-        self.registrations = Registrations(self.outbox, "session-1@1", ByLength(), self.writes, most_pending)
+        self.limits = ClientLimits(SessionSettings())
+        self.registrations = Registrations(
+            self.outbox, "session-1@1", ByLength(), self.writes, most_pending, self.limits
+        )
         self.interests = Interests(
             self.routes, PushRules(self.outbox, SessionSettings(), "", self.orders, None, None, DuePushes(self.outbox))
         )

@@ -12,7 +12,9 @@ from slotreeve.model.nodes import Role
 from slotreeve_protocol.client_messages import NotPushed, Scope, Subscribe, Unsubscribe, Want
 from slotreeve_servers.node.paced_work import AGAIN_SECONDS, PATIENT_SECONDS, TURN_SECONDS
 from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.clients.limits import ClientLimits
 from slotreeve_servers.session.push.due_wants import MOST_WAITING, WANTS_AT_ONCE, DueWants
+from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 
@@ -24,7 +26,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.outbox, self.log = RecordingOutbox(), list[tuple[str, str]]()
-        self.due = DueWants(self.outbox, self, self)
+        self.due = DueWants(self.outbox, self, self, ClientLimits(SessionSettings()))
         self.clients = [ConnectedClient(a_peer(name, Role.CLIENT)) for name in "abc"]
 
     def slot(self, data_info_id: str) -> int:

@@ -9,9 +9,11 @@ from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.clients.frozen_clients import FrozenClients
 from slotreeve_servers.session.clients.leases import ClientLeases
+from slotreeve_servers.session.clients.limits import ClientLimits
 from slotreeve_servers.session.records.registrations import Registrations
 from slotreeve_servers.session.records.routes import Routes
 from slotreeve_servers.session.records.writes import Writes
+from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 from tests.servers.world import OneSlot
@@ -25,7 +27,9 @@ class Scene:
     def __init__(self, count: int = 1) -> None:
         self.outbox, routes = RecordingOutbox(), Routes()
         self.writes = Writes(self.outbox, routes)
-        self.registrations = Registrations(self.outbox, "session-1@1", OneSlot(), self.writes, 1_000)
+        self.registrations = Registrations(
+            self.outbox, "session-1@1", OneSlot(), self.writes, 1_000, ClientLimits(SessionSettings())
+        )
         peers = [a_peer(f"client-{number}", Role.CLIENT) for number in range(count)]
         self.clients = {peer: ConnectedClient(peer) for peer in peers}
         leases = ClientLeases(2.0)

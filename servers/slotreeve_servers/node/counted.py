@@ -158,6 +158,9 @@ SESSION: Mapping[str, Counted] = {
     "clients_refused": Counted(
         _C, "connections of clients that were refused because another client, which lives, has their id", True
     ),
+    "limits_hit": Counted(
+        _C, "what clients were refused because one of them may have, or ask for, no more (`session.most_...`)", True
+    ),
     "clients_sent_away": Counted(
         _C, "clients that were sent to another session server because this one is cut off", True
     ),

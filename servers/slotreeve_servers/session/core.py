@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
+from slotreeve.errors import LimitReached
 from slotreeve.model.nodes import Node, Role
 from slotreeve.ports import Message, SlotFunction
 from slotreeve_events.history import ServerHistory
@@ -45,7 +47,7 @@ from slotreeve_protocol.people_messages import LATE_SECONDS, GetClients, GetSubs
 from slotreeve_servers.node.dispatch import Handlers
 from slotreeve_servers.node.membership import HeldCopies, Membership
 from slotreeve_servers.node.newer_view import NewerView
-from slotreeve_servers.node.outbox import Outbox, Peer
+from slotreeve_servers.node.outbox import Outbox, Peer, Request
 from slotreeve_servers.session.clients.arrivals import Arrivals
 from slotreeve_servers.session.clients.audience import Audience
 from slotreeve_servers.session.clients.clients import ConnectedClient, redirect
@@ -53,6 +55,7 @@ from slotreeve_servers.session.clients.configuration import ConfigMirror
 from slotreeve_servers.session.clients.frozen_clients import FrozenClients
 from slotreeve_servers.session.clients.isolation import LOOK_SECONDS, Isolation
 from slotreeve_servers.session.clients.leases import ClientLeases
+from slotreeve_servers.session.clients.limits import ClientLimits
 from slotreeve_servers.session.clients.namesakes import Namesakes
 from slotreeve_servers.session.clients.orders import OrdersInForce
 from slotreeve_servers.session.clients.places import Places
@@ -115,13 +118,14 @@ class SessionCore:
         self._configs = ConfigMirror(outbox)
         self.routes = Routes()
         self.writes = Writes(outbox, self.routes)
+        self._limits = ClientLimits(rules)
         self.registrations = Registrations(
-            outbox, node.process_id, slot_function, self.writes, rules.max_pending_writes, events
+            outbox, node.process_id, slot_function, self.writes, rules.max_pending_writes, self._limits, events
         )
         self._due_pushes = DuePushes(outbox)
         pushes = self._pushes = PushRules(outbox, rules, node.zone, self._orders, events, history, self._due_pushes)
         self.interests = Interests(self.routes, pushes)
-        self._wants = DueWants(outbox, self.interests, self.registrations)
+        self._wants = DueWants(outbox, self.interests, self.registrations, self._limits)
         self._arrivals = Arrivals(outbox, self.routes, self)
         newer_view = NewerView(outbox, self.membership)
         self.leaders = SlotLeaders(
@@ -165,15 +169,26 @@ class SessionCore:
                 GetDelays: self.delays.answer,
             },
             {
-                Get: lambda peer, message, request: self._reads.get(
-                    self.registrations.slot(message.data_info_id), message, request
+                Get: self._limited(
+                    lambda peer, message, request: self._reads.get(
+                        self.registrations.slot(message.data_info_id), message, request
+                    )
                 ),
-                ListServices: lambda peer, message, request: self._listings.answer(message, request),
-                RegisterLeases: self._lease_requests.answer,
-                RenewLeases: self._lease_requests.answer,
-                EndLeases: self._lease_requests.answer,
+                ListServices: self._limited(lambda peer, message, request: self._listings.answer(message, request)),
+                **dict.fromkeys((RegisterLeases, RenewLeases, EndLeases), self._limited(self._lease_requests.answer)),
             },
         )
+
+    def _limited(self, answer: Callable[[Peer, Any, Request], None]) -> Callable[[Peer, Any, Request], None]:
+        """The same for clients that do not ask too often."""
+
+        def limited(peer: Peer, message: Message, request: Request) -> None:
+            client = self.clients.get(peer)
+            if client is not None:
+                self._limits.check_request(client, self._outbox.attended())
+            answer(peer, message, request)
+
+        return limited
 
     def start(self) -> None:
         """Begin the upkeep."""
@@ -184,7 +199,7 @@ class SessionCore:
 
     def rules_changed(self, rules: SessionSettings) -> None:
         """The operator has changed the rules."""
-        self._rules = self._pushes.settings = rules
+        self._rules = self._pushes.settings = self._limits.rules = rules
         self.registrations.max_pending_writes = rules.max_pending_writes
 
     # --- a client comes and goes -------------------------------------------------------------------------------------
@@ -202,6 +217,12 @@ class SessionCore:
         namesake = self._namesakes.opened(client)
         if namesake is not None:
             self._refuse_namesake(client, namesake)
+            return
+        try:
+            self._limits.opened(client)
+        except LimitReached as error:
+            self._namesakes.closed(client)
+            self._outbox.close(peer, str(error))
             return
         self.clients[peer] = client
         client.is_off = self._orders.is_off(peer)
@@ -241,6 +262,7 @@ class SessionCore:
         self._note_end(client, reason)
         self._late.pop(client, None)
         self._namesakes.closed(client)
+        self._limits.closed(client)
         seconds = self._leases.left(client, self._rules.linger_seconds)
         self._arrivals.lost(client, seconds)
         self._leaving.leave(client)
@@ -406,6 +428,7 @@ class SessionCore:
             "clients_behind": self._due_pushes.crowded,
             "clients_late": len(self._late),
             "clients_refused": self._namesakes.found,
+            "limits_hit": self._limits.hit,
             "clients_sent_away": self.isolation.sent_away,
             "publishes": self.registrations.published,
             "pushes": self._due_pushes.sent,

@@ -29,6 +29,21 @@ class SessionSettings(Section):
         gt=0,
         description="Interval at which the versions of all watched services are declared again to the slot leaders.",
     )
+    most_registrations: int = Field(
+        default=1_000_000, ge=1, description="Registrations of one client; more are refused (SR503)."
+    )
+    most_megabytes: int = Field(
+        default=1_024, ge=1, description="MiB of the payloads of one client's registrations; more are refused."
+    )
+    most_subscriptions: int = Field(
+        default=1_000_000, ge=1, description="Services that one client may watch; more are refused."
+    )
+    most_requests_per_second: float = Field(
+        default=20_000.0, gt=0, description="Lookups, lists and requests about leases of one client; more are refused."
+    )
+    most_connections_of_key: int = Field(
+        default=50_000, ge=1, description="Clients connected here with one key; more are turned away."
+    )
     max_pending_writes: int = Field(
         default=200_000, ge=1, description="Unacknowledged records above which publishes are refused."
     )

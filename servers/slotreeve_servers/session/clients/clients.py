@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from slotreeve.model.publisher import Publisher
 from slotreeve_protocol.client_messages import Redirect
 from slotreeve_protocol.meta_messages import View
@@ -22,17 +24,22 @@ class ConnectedClient:
         configs: the configuration keys that it watches.
         waiting: how many of its records are on their way to the slot leaders.
         is_off: nothing that it publishes is visible, by the operator's orders.
+        is_limited: it was refused something because of a limit.
         is_replaying: it may still send records that it published before this connection.
         has_given_up: it said that it lives and looks for another session server.
         is_sent_away: it was told to use another session server.
         late_seconds: how late its callbacks were, by its last ping.
         rest_seconds: it was last told to wait so long before its next ping.
+        weight: of its records.
+        requests_left: how many requests it may make at once, as of ``asked_at``, on the attended clock.
         stored: sequences of records that are stored but not acknowledged to it yet.
     """
 
     __slots__ = (
+        "asked_at",
         "configs",
         "has_given_up",
+        "is_limited",
         "is_off",
         "is_replaying",
         "is_sent_away",
@@ -40,21 +47,24 @@ class ConnectedClient:
         "peer",
         "permit",
         "records",
+        "requests_left",
         "rest_seconds",
         "since",
         "stored",
         "waiting",
         "watched",
+        "weight",
     )
 
     def __init__(self, peer: Peer, since: float = 0.0) -> None:
         self.peer, self.since = peer, since
         self.permit = permit_of(peer.proven)
         self.records: dict[str, Publisher] = {}
+        self.weight, self.requests_left, self.asked_at = 0, math.inf, since
         self.watched: set[str] = set()
         self.configs: set[str] = set()
         self.waiting = 0
-        self.is_off = False
+        self.is_off = self.is_limited = False
         self.is_replaying = True
         self.has_given_up = False
         self.is_sent_away = False

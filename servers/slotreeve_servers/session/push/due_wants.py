@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Protocol
 
-from slotreeve.errors import Forbidden, ModelError, SlotreeveError
+from slotreeve.errors import AccessError, ModelError, SlotreeveError
 from slotreeve.model.rights import Right
 from slotreeve_protocol.client_messages import NotPushed, Scope, Subscribe, Unsubscribe, Want
 
 from slotreeve_servers.node.outbox import Outbox
 from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.clients.limits import ClientLimits
 
 log = logging.getLogger("slotreeve.session")
 
@@ -47,8 +48,8 @@ class SlotsOfServices(Protocol):
 class DueWants:
     """The wants of each client, in the order in which they came. The clients take turns."""
 
-    def __init__(self, outbox: Outbox, services: WantedServices, slots: SlotsOfServices) -> None:
-        self._outbox, self._services, self._slots = outbox, services, slots
+    def __init__(self, outbox: Outbox, services: WantedServices, slots: SlotsOfServices, limits: ClientLimits) -> None:
+        self._outbox, self._services, self._slots, self._limits = outbox, services, slots, limits
         self._waiting: dict[ConnectedClient, deque[Iterator[Want | Unsubscribe]]] = {}
 
     def add(self, client: ConnectedClient, message: Subscribe | Unsubscribe) -> None:
@@ -88,7 +89,8 @@ class DueWants:
                 slot = self._slots.slot(want.data_info_id)
                 if permit is not None:
                     permit.check(Right.READ, want.data_info_id)
-            except (ModelError, Forbidden) as error:
+                self._limits.check_subscription(client, want.data_info_id)
+            except (ModelError, AccessError) as error:
                 self._outbox.send(client.peer, NotPushed(want.data_info_id, want.scope, error.code, str(error)))
                 refused.append(error)
             else:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from slotreeve.errors import Backpressure, Forbidden, ModelError, SlotreeveError
+from slotreeve.errors import AccessError, Backpressure, ModelError, SlotreeveError
 from slotreeve.model.data_info import DataInfo
 from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, MAX_REGISTER_ID_LENGTH, MAX_ZONE_LENGTH, Publisher
 from slotreeve.model.rights import Right
@@ -21,7 +21,7 @@ from slotreeve_servers.node.digests import part_of
 from slotreeve_servers.node.outbox import Outbox
 from slotreeve_servers.node.records import SlotStore, StoreDifference
 from slotreeve_servers.session.clients.clients import ConnectedClient
-from slotreeve_servers.session.clients.permits import Permit
+from slotreeve_servers.session.clients.limits import ClientLimits
 from slotreeve_servers.session.records.writes import Writes
 
 HEAVIEST = 1 + MAX_PAYLOAD_BYTES // 2_048
@@ -40,6 +40,7 @@ class Registrations:
     Args:
         process_id: of this session process; each record names it.
         max_pending_writes: records on their way to slot leaders from which on publishes are refused.
+        limits: what each client may have.
         events: the event log, where one is written.
 
     Attributes:
@@ -55,11 +56,13 @@ class Registrations:
         slot_function: SlotFunction,
         writes: Writes,
         max_pending_writes: int,
+        limits: ClientLimits,
         events: EventLog | None = None,
     ) -> None:
         self._outbox, self._process_id, self._writes = outbox, process_id, writes
         self._slot_of = slot_function.slot_of
         self.max_pending_writes, self._events = max_pending_writes, events
+        self.limits = limits
         self.stores: dict[int, SlotStore] = {}
         self.published = 0
         self._known_slots: dict[str, int] = {}
@@ -74,7 +77,8 @@ class Registrations:
             self._outbox.send(client.peer, Published([message.sequence + i for i in range(len(message.records))]))
             return
         now = self._outbox.now()
-        submit, slots, stores, permit = self._writes.submit, self._known_slots, self.stores, client.permit
+        submit, slots, stores = self._writes.submit, self._known_slots, self.stores
+        permit, is_near = client.permit, self.limits.is_near
         sequence = message.sequence - 1
         for record in message.records:
             sequence += 1
@@ -87,8 +91,9 @@ class Registrations:
                 or len(record.zone) > MAX_ZONE_LENGTH
                 or self._writes.waiting >= self.max_pending_writes
                 or (permit is not None and not permit.allows(Right.REGISTER, record.data_info_id))
+                or is_near(client, weight)
             ):
-                refusal = self._refusal(record, permit)
+                refusal = self._refusal(client, record)
                 if refusal is not None:
                     self._outbox.send(client.peer, Rejected(sequence, refusal.code, str(refusal)))
                     continue
@@ -97,12 +102,16 @@ class Registrations:
                 if self._events is not None:
                     self._events.registration(record)
                 if record.data is None:
-                    client.records.pop(record.register_id, None)
+                    former = client.records.pop(record.register_id, None)
                 else:
+                    former = client.records.get(record.register_id)
                     client.records[record.register_id] = record
+                    client.weight += weight
+                if former is not None:
+                    client.weight -= former.weight
             submit(slot, record, weight, client, sequence)
 
-    def _refusal(self, record: Publisher, permit: Permit | None) -> SlotreeveError | None:
+    def _refusal(self, client: ConnectedClient, record: Publisher) -> SlotreeveError | None:
         """Why a record is not taken; None where it is good after all. Called where it is not plainly good."""
         if self._writes.waiting >= self.max_pending_writes:
             return Backpressure(f"{self._writes.waiting} records are on their way to the data servers; send later")
@@ -114,9 +123,10 @@ class Registrations:
             check_text("the register id", record.register_id, MAX_REGISTER_ID_LENGTH)
             check_text("the zone", record.zone, MAX_ZONE_LENGTH)
             self.slot(record.data_info_id)
-            if permit is not None:
-                permit.check(Right.REGISTER, record.data_info_id)
-        except (ModelError, Forbidden) as error:
+            if client.permit is not None:
+                client.permit.check(Right.REGISTER, record.data_info_id)
+            self.limits.check_registration(client, record)
+        except (ModelError, AccessError) as error:
             return error
         return None
 
@@ -166,7 +176,7 @@ class Registrations:
     def _remove(self, client: ConnectedClient, submit: Submit | None) -> None:
         """One client may have a hundred thousand records, and others must not wait."""
         self._leaving.extend((record, submit) for record in client.records.values())
-        client.records = {}
+        client.records, client.weight = {}, 0
         if self._leaving:
             self._outbox.pace(self._drop)
 

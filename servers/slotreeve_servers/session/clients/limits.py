@@ -1,0 +1,109 @@
+"""What one client of a session server may have, and how often it may ask. Pure: time is an argument."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+from slotreeve.errors import LimitReached
+from slotreeve.model.publisher import Publisher
+
+from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.settings import SessionSettings
+
+log = logging.getLogger("slotreeve.session")
+
+WEIGHTS_PER_MEGABYTE = 512
+"""A record weighs 1, and 1 more for each 2 KiB (:attr:`slotreeve.model.publisher.Publisher.weight`)."""
+BURST_SECONDS = 2.0
+"""A client that was silent may ask at once as much as it may in this time (a token bucket)."""
+
+
+class ClientLimits:
+    """The limits of all clients alike.
+
+    Attributes:
+        rules: those in force.
+        hit: how often something was refused because of a limit.
+    """
+
+    def __init__(self, rules: SessionSettings) -> None:
+        self.rules = rules
+        self.hit = 0
+        self._connections: Counter[str] = Counter()
+
+    def is_near(self, client: ConnectedClient, weight: int) -> bool:
+        """Whether a record of this weight must be looked at by :meth:`check_registration`. It costs next to nothing."""
+        rules = self.rules
+        return (
+            len(client.records) >= rules.most_registrations
+            or client.weight + weight > WEIGHTS_PER_MEGABYTE * rules.most_megabytes
+        )
+
+    def check_registration(self, client: ConnectedClient, record: Publisher) -> None:
+        """Refuse a record that is one too many, or too much. What ends a registration is never refused.
+
+        Raises:
+            LimitReached: names the setting.
+        """
+        former, rules = client.records.get(record.register_id), self.rules
+        if record.data is None:
+            return
+        if former is None and len(client.records) >= rules.most_registrations:
+            self._refuse(client, f"{rules.most_registrations} registrations", "most_registrations")
+        grown = record.weight - (former.weight if former is not None else 0)
+        if grown > 0 and client.weight + grown > WEIGHTS_PER_MEGABYTE * rules.most_megabytes:
+            self._refuse(client, f"{rules.most_megabytes} MiB of payloads", "most_megabytes")
+
+    def check_subscription(self, client: ConnectedClient, data_info_id: str) -> None:
+        """Refuse a service that is one too many.
+
+        Raises:
+            LimitReached: names the setting.
+        """
+        if len(client.watched) >= self.rules.most_subscriptions and data_info_id not in client.watched:
+            self._refuse(client, f"{self.rules.most_subscriptions} subscriptions", "most_subscriptions")
+
+    def check_request(self, client: ConnectedClient, now: float) -> None:
+        """Count a lookup, a list or a request about leases.
+
+        Raises:
+            LimitReached: the client asks too often; names the setting.
+        """
+        rate = self.rules.most_requests_per_second
+        client.requests_left = min(rate * BURST_SECONDS, client.requests_left + rate * (now - client.asked_at))
+        client.asked_at = now
+        if client.requests_left < 1:
+            self._refuse(client, f"{rate:g} requests a second", "most_requests_per_second")
+        client.requests_left -= 1
+
+    def opened(self, client: ConnectedClient) -> None:
+        """A client has connected with a key. :meth:`closed` must follow, unless this raises.
+
+        Raises:
+            LimitReached: so many are connected with that key that this one must go; names the setting.
+        """
+        proven = client.peer.proven
+        if proven is None or client.permit is None:
+            return
+        if self._connections[proven.name] >= self.rules.most_connections_of_key:
+            most = self.rules.most_connections_of_key
+            self._refuse(client, f"{most} connections with one key", "most_connections_of_key")
+        self._connections[proven.name] += 1
+
+    def closed(self, client: ConnectedClient) -> None:
+        """The connection has ended."""
+        proven = client.peer.proven
+        if proven is None or client.permit is None:
+            return
+        self._connections[proven.name] -= 1
+        if not self._connections[proven.name]:
+            del self._connections[proven.name]
+
+    def _refuse(self, client: ConnectedClient, what: str, setting: str) -> None:
+        self.hit += 1
+        reason = f"a client may have {what} at a session server (session.{setting})"
+        if not client.is_limited:
+            client.is_limited = True
+            log.warning("%s at %s is refused something: %s", client.peer.node, client.peer.address, reason)
+        raise LimitReached(reason)

@@ -1,0 +1,129 @@
+"""What one client may have, and how often it may ask."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from slotreeve.errors import LimitReached
+from slotreeve.keys import Principal
+from slotreeve.model.nodes import Role
+from slotreeve.model.publisher import Publisher
+from slotreeve_protocol.client_messages import Rejected
+from slotreeve_servers.node.outbox import Peer
+from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.clients.limits import BURST_SECONDS, WEIGHTS_PER_MEGABYTE, ClientLimits
+from slotreeve_servers.session.settings import SessionSettings
+
+from tests.servers.session_scene import SERVICE, Scene
+
+FEW = SessionSettings(
+    most_registrations=3,
+    most_megabytes=1,
+    most_subscriptions=2,
+    most_requests_per_second=10.0,
+    most_connections_of_key=2,
+)
+
+
+def record(number: int, version: int = 1, size: int = 1, ends: bool = False) -> Publisher:
+    data = None if ends else (b"x" * size,)
+    return Publisher(f"client-{number}", SERVICE, version, 1, "session-1@1", "", data)
+
+
+def rejected(scene: Scene) -> list[tuple[int, str]]:
+    found = [effect.what for effect in scene.outbox.effects if isinstance(effect.what, Rejected)]
+    scene.outbox.effects.clear()
+    return [(one.sequence, one.code) for one in found]
+
+
+def test_a_client_may_have_so_many_registrations_and_another_one_as_many() -> None:
+    scene = Scene()
+    scene.limits.rules = FEW
+    client, other = scene.client("client"), scene.client("other")
+    scene.publish(client, *[record(number) for number in range(5)])
+    assert rejected(scene) == [(13, "SR503"), (14, "SR503")]
+    scene.publish(client, record(0, 2), record(1, 2, ends=True), record(3), record(4))
+    assert rejected(scene) == [(13, "SR503")], "what is there may change, and what ends makes room"
+    scene.publish(other, *[record(number) for number in range(10, 13)])
+    assert rejected(scene) == []
+    assert (len(client.records), len(other.records), scene.limits.hit) == (3, 3, 3)
+
+
+def test_a_client_may_have_so_many_bytes() -> None:
+    scene = Scene()
+    scene.limits.rules = FEW
+    client, half = scene.client("client"), 500 * 1_024
+    scene.publish(client, record(0, size=half), record(1, size=half), record(2, size=half))
+    assert rejected(scene) == [(12, "SR503")]
+    scene.publish(client, record(0, 2), record(2, size=half))
+    assert rejected(scene) == [], "a smaller payload makes room"
+    scene.publish(client, record(0, 3, size=half))
+    assert rejected(scene) == [(10, "SR503")], "a larger one needs some"
+    scene.publish(client, record(2, 2, ends=True), record(0, 3, size=half))
+    assert rejected(scene) == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9_000), st.booleans()), max_size=40))
+def test_the_weight_of_a_client_is_that_of_its_records(steps: list[tuple[int, int, bool]]) -> None:
+    scene = Scene()
+    client = scene.client("client")
+    for version, (number, size, ends) in enumerate(steps, 1):
+        scene.publish(client, record(number, version, size, ends))
+        assert client.weight == sum(one.weight for one in client.records.values())
+    scene.registrations.said_goodbye(client)
+    assert client.weight == 0
+
+
+def test_a_client_may_watch_so_many_services() -> None:
+    limits, client = ClientLimits(FEW), ConnectedClient(Peer("client", Role.CLIENT, "client@1"))
+    client.watched = {"a", "b"}
+    limits.check_subscription(client, "a")
+    with pytest.raises(LimitReached, match=r"2 subscriptions at a session server \(session.most_subscriptions\)"):
+        limits.check_subscription(client, "c")
+    client.watched.discard("a")
+    limits.check_subscription(client, "c")
+
+
+def test_a_client_may_ask_so_often_and_after_a_silence_a_little_more() -> None:
+    limits, client = ClientLimits(FEW), ConnectedClient(Peer("client", Role.CLIENT, "client@1"), 100.0)
+
+    def asked(now: float) -> int:
+        count = 0
+        while count < 1_000:
+            try:
+                limits.check_request(client, now)
+            except LimitReached:
+                break
+            count += 1
+        return count
+
+    assert asked(100.0) == 10 * BURST_SECONDS
+    assert (asked(100.0), asked(100.5), asked(101.5)) == (0, 5, 10)
+    assert asked(1_000.0) == 10 * BURST_SECONDS
+
+
+def test_so_many_clients_may_be_connected_with_one_key() -> None:
+    limits = ClientLimits(FEW)
+
+    def client(name: str, key: str, role: Role = Role.CLIENT) -> ConnectedClient:
+        return ConnectedClient(Peer(name, Role.CLIENT, f"{name}@1", proven=Principal(key, role, key)))
+
+    first, second, third = client("a", "shop"), client("b", "shop"), client("c", "shop")
+    limits.opened(first)
+    limits.opened(second)
+    with pytest.raises(LimitReached, match="2 connections with one key"):
+        limits.opened(third)
+    limits.opened(client("d", "till"))
+    for number in range(5):
+        limits.opened(client(f"g{number}", "gateway-1", Role.GATEWAY))
+        limits.opened(ConnectedClient(Peer(f"n{number}", Role.CLIENT, "n@1")))
+    limits.closed(first)
+    limits.opened(third)
+
+
+def test_limits_that_are_near_are_looked_at_and_others_cost_nothing() -> None:
+    limits, client = ClientLimits(FEW), ConnectedClient(Peer("client", Role.CLIENT, "client@1"))
+    assert not limits.is_near(client, 1)
+    client.weight = WEIGHTS_PER_MEGABYTE
+    assert limits.is_near(client, 1)
