@@ -42,15 +42,21 @@ def bench(
         int, typer.Option(min=0, help="large: subscribers with digests instead of copies, beside three real ones.")
     ] = 1_000,
     wide: Annotated[int, typer.Option(min=0, help="large: subscriptions of the one client at the end.")] = 100_000,
+    hostile: Annotated[int, typer.Option(min=1, help="hostile: connections without a key.")] = 200,
+    keys: Annotated[
+        bool, typer.Option("--keys/--no-keys", help="Every process has a key; hostile always, busy never.")
+    ] = False,
     output: OutputOption = Output.TABLE,
     settings: SetOption = [],  # noqa: B006 - typer copies it
 ) -> None:
     """Start a cluster of processes and measure it: publish -> callback latency at a fixed rate, publishes a second
     and memory a publisher, one change to many subscribers, lookups, fail-over, a rolling restart under load, the death
     of one very large client, and of a session server with very many clients, the demonstration beside busy loops,
-    one service with very many instances. Each gets a fresh cluster."""
+    one service with very many instances, and hostile connections beside a cluster with keys. Each gets a fresh
+    cluster."""
     from slotreeve_bench.busy import BusyPlan
     from slotreeve_bench.herd import HerdPlan
+    from slotreeve_bench.hostile import HostilePlan
     from slotreeve_bench.large import LargePlan
     from slotreeve_bench.suite import BenchPlan, measure
     from slotreeve_client.tools import run_async
@@ -72,6 +78,8 @@ def bench(
         BusyPlan(runs),
         LargePlan(instances, light=light, subscriptions=wide),
         dotted(settings),
+        keys,
+        HostilePlan(hostile),
     )
     results = plan.described()
 

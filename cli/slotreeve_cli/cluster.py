@@ -61,7 +61,7 @@ async def _run(local: LocalCluster, until_eof: bool, has_console: bool) -> None:
     from slotreeve_cli.run import stop_requested
 
     stopping = stop_requested(until_eof)
-    transport = open_transport(local.transport, local.operator_key)
+    transport = open_transport(local.transport)
     try:
         with local:
             await local.ready(transport)
@@ -70,7 +70,7 @@ async def _run(local: LocalCluster, until_eof: bool, has_console: bool) -> None:
             if has_console and local.gateway_addresses:
                 typer.echo(f"console in a browser: http://{local.gateway_addresses[0]}/ui/")
             typer.echo(f"logs and state: {local.directory}")
-            sessions, metas = " ".join(local.session_addresses), " ".join(local.metas)
+            sessions, metas = " ".join(local.session_addresses), " ".join(local.meta_addresses.values())
             key = f' SLOTREEVE_OWN_KEY="{local.operator_key}"' if local.has_keys else ""
             typer.echo(
                 f'export SLOTREEVE_CLUSTER={local.name} SLOTREEVE_SESSION="{sessions}" SLOTREEVE_META="{metas}"{key}'

@@ -86,10 +86,10 @@ async def _until_stopped(cluster: LocalCluster) -> None:
     """Say where to look at the cluster, and wait for Ctrl-C."""
     from slotreeve_cli.run import stop_requested
 
-    metas, sessions = ",".join(cluster.meta_addresses.values()), ",".join(cluster.session_addresses)
+    asked = " ".join(f"{name}={value}" for name, value in cluster.tool_environment.items())
     typer.echo(
         f"the cluster goes on until Ctrl-C; look at it: http://{cluster.gateway_addresses[0]}/ui/\n"
-        f"  export SLOTREEVE_META={metas} SLOTREEVE_SESSION={sessions} SLOTREEVE_CLUSTER={cluster.name}\n"
+        f"  export {asked}\n"
         "  slotreeve status; slotreeve top; slotreeve events",
         err=True,
     )

@@ -29,11 +29,15 @@ TRUSTED_KEYS = "SLOTREEVE_TRUSTED_KEYS"
 """The one that names the file with the keys of all servers, where it does not stand beside the other file."""
 
 
-def open_client(sessions: list[str], cluster: str, **options: object) -> Client:
-    """A client of these session servers, with these :class:`ClientOptions` and the keys that the environment names.
-    Raises ClientError, PluginError, ConfigError."""
+def client_options(cluster: str, **options: object) -> ClientOptions:
+    """These :class:`ClientOptions`, with the keys that the environment names."""
     keys = {"own_key": os.environ.get(OWN_KEY, ""), "trusted_keys": os.environ.get(TRUSTED_KEYS, "")}
-    return connect(*sessions, options=ClientOptions.model_validate({"cluster": cluster, **keys, **options}))
+    return ClientOptions.model_validate({"cluster": cluster, **keys, **options})
+
+
+def open_client(sessions: list[str], cluster: str, **options: object) -> Client:
+    """A client of these session servers, with :func:`client_options`. Raises ClientError, PluginError, ConfigError."""
+    return connect(*sessions, options=client_options(cluster, **options))
 
 
 def open_transport(name: str = "zmq", own_key: str = "") -> Transport:

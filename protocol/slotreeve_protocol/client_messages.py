@@ -55,7 +55,7 @@ class Subscribe(Message, frozen=True, tag=23):
     wants: list[Want]
 
 
-class NotPushed(Message, frozen=True, tag=38):
+class NotPushed(Message, frozen=True, tag=39):
     """Session to client: this service is not pushed under this scope, for this reason; the subscription has ended."""
 
     data_info_id: str

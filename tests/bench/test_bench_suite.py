@@ -12,7 +12,13 @@ from slotreeve_harness.processes import ClusterSize
 
 def test_the_report_names_the_machine_and_the_cluster() -> None:
     described = BenchPlan(ClusterSize(1, 2, 3), settings={"cluster.slots": 16}).described()
-    assert described["cluster"] == {"meta": 1, "data": 2, "session": 3, "settings": {"cluster.slots": 16}}
+    assert described["cluster"] == {
+        "meta": 1,
+        "data": 2,
+        "session": 3,
+        "settings": {"cluster.slots": 16},
+        "keys": False,
+    }
     machine = described["machine"]
     assert isinstance(machine, dict)
     assert machine.keys() == {"processors", "python", "system"}

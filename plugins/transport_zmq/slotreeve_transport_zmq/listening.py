@@ -8,6 +8,7 @@ connection that has it now.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 
@@ -31,6 +32,8 @@ from slotreeve_transport_zmq.sockets import (
     OutgoingLink,
     SocketEnd,
 )
+
+log = logging.getLogger("slotreeve.transport")
 
 TURN_SECONDS = 0.005
 """A listener that has more to read goes on for so long in one turn of the event loop. What others wait for goes out in
@@ -56,6 +59,8 @@ HELLOS_PER_TURN = 8
 send is read in between."""
 UNBIND_SECONDS = 1.0
 """Closing waits so long for the address to be free."""
+TOLD_SECONDS = 1.0
+"""The log has one line for all keys that were refused within this time."""
 _POLL_SECONDS = 0.001
 
 _EVENTS = (
@@ -137,6 +142,7 @@ class RouterEnd(SocketEnd):
     ) -> None:
         super().__init__(socket, flusher)
         self._keys = keys
+        self._next_told = 0.0
         self._clock = clock
         self._counters = counters
         self._new_channel = new_channel
@@ -271,9 +277,18 @@ class RouterEnd(SocketEnd):
         elif event == zmq.EVENT_CLOSED:
             self._unbound = True
         elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
-            self._counters.refused_keys += 1
+            self._refused(fd)
         else:
             self._counters.malformed_frames += 1
+
+    def _refused(self, fd: int) -> None:
+        """A stranger: its key is not trusted. The log has one line for all of a while."""
+        self._counters.refused_keys += 1
+        now = self._clock.now()
+        if now >= self._next_told:
+            self._next_told = now + TOLD_SECONDS
+            address = self._address_of_fd.get(fd, "an address that is gone")
+            log.warning("refused %s: its key is not trusted; %d so far", address, self._counters.refused_keys)
 
     def _accepted(self, fd: int) -> None:
         address = peer_address(fd)

@@ -136,7 +136,7 @@ async def _kill_session_server(
     cluster: LocalCluster, transport: Transport, provider: Client, publications: list[Publication]
 ) -> float:
     """Milliseconds until a change published right after the kill is acknowledged through another server."""
-    victim = next(server for server in cluster.of(Role.SESSION) if server.address == provider.server)
+    victim = next(server for server in cluster.of(Role.SESSION) if server.dialled == provider.server)
     view = await cluster_view(transport, cluster.name, cluster.meta_addresses.values())
     lives = {node.process_id for node in view.sessions if node.name == victim.name}
     began = time.monotonic()

@@ -79,7 +79,7 @@ async def measure_herd(cluster: LocalCluster, plan: HerdPlan, report: Callable[[
         SlotreeveError: something did not happen in a generous time, or a process ended.
     """
     first, second = cluster.servers["session-1"], cluster.servers["session-2"]
-    herd = await Herd.start(cluster, plan, first.address)
+    herd = await Herd.start(cluster, plan, first.dialled)
     try:
         report(f"{plan.clients} clients publish {plan.published} registrations")
         published = await herd.ask("publish")
@@ -116,14 +116,14 @@ async def _measure_move(
 ) -> dict[str, object]:
     """End the server ``left`` by ``end``; watch from the server ``kept``."""
     plan = herd.plan
-    observer = await Worker.start(cluster, "slotreeve_bench.herd", "observe", *plan.arguments, kept.address)
-    bystander = await Bystander.start(cluster, [kept.address])
+    observer = await Worker.start(cluster, "slotreeve_bench.herd", "observe", *plan.arguments, kept.dialled)
+    bystander = await Bystander.start(cluster, [kept.dialled])
     try:
         await observer.answer(GENEROUS_SECONDS)
         await bystander.take()
         await asyncio.sleep(1.0)
         quiet_ms = await bystander.take()
-        moving = asyncio.ensure_future(herd.ask(f"move {left.address}"))
+        moving = asyncio.ensure_future(herd.ask(f"move {left.dialled}"))
         await asyncio.sleep(4 * POLL_SECONDS)
         report(f"{left.name} ends")
         began = time.monotonic()

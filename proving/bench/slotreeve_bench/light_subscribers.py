@@ -4,13 +4,16 @@ and a light view (:mod:`slotreeve_bench.light_views`)."""
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 
 from slotreeve.clock import MachineClock
 from slotreeve.errors import TransportError
+from slotreeve.key_files import load_keys
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Handler, Hello, Message
+from slotreeve_client.tools import OWN_KEY, TRUSTED_KEYS
 from slotreeve_protocol.channel import Channel
 from slotreeve_protocol.client_messages import (
     Push,
@@ -118,7 +121,8 @@ class LightTransport(ZmqTransport):
     """Connections of light subscribers."""
 
     def __init__(self) -> None:
-        super().__init__(MachineClock())
+        keys = load_keys(os.environ.get(OWN_KEY, ""), os.environ.get(TRUSTED_KEYS, ""))
+        super().__init__(MachineClock(), keys=keys)
         self.channels: list[LightChannel] = []
 
     def new_channel(self, link: Link, hello: Hello, handler: Handler) -> Channel:

@@ -18,3 +18,4 @@ class Measurement(StrEnum):
     HERD = "herd"
     BUSY = "busy"
     LARGE = "large"
+    HOSTILE = "hostile"

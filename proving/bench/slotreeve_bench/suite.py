@@ -17,6 +17,7 @@ from slotreeve_bench.departure import measure_departure
 from slotreeve_bench.failover import measure_failover
 from slotreeve_bench.fanout import measure_fanout
 from slotreeve_bench.herd import HerdPlan, measure_herd
+from slotreeve_bench.hostile import HostilePlan, measure_hostile
 from slotreeve_bench.large import LargePlan, measure_large
 from slotreeve_bench.latency import measure_latency
 from slotreeve_bench.lookups import measure_lookups
@@ -37,6 +38,8 @@ class BenchPlan:
         herd: clients of ``herd``, and registrations and subscriptions of each.
         busy: runs of ``busy``. ``large``: sizes of ``large``.
         settings: settings of every server, by dotted key.
+        has_keys: every process has a key; with ``hostile`` always.
+        hostile: how many connections, and how long.
     """
 
     size: ClusterSize
@@ -50,6 +53,8 @@ class BenchPlan:
     busy: BusyPlan = field(default_factory=BusyPlan)
     large: LargePlan = field(default_factory=LargePlan)
     settings: Mapping[str, object] = field(default_factory=dict)
+    has_keys: bool = False
+    hostile: HostilePlan = field(default_factory=HostilePlan)
 
     def described(self) -> dict[str, object]:
         """The machine and the cluster, for a report."""
@@ -61,6 +66,7 @@ class BenchPlan:
                 "data": size.data,
                 "session": size.session,
                 "settings": dict(self.settings),
+                "keys": self.has_keys,
             },
         }
 
@@ -75,6 +81,8 @@ async def measure(measurement: Measurement, plan: BenchPlan, report: Callable[[s
         return await measure_busy(plan.size, plan.busy, report)  # each run has a cluster of its own
     with tempfile.TemporaryDirectory(prefix="slotreeve-bench-") as directory:
         cluster = LocalCluster(Path(directory), plan.size, dict(plan.settings))
+        if plan.has_keys or measurement is Measurement.HOSTILE:
+            cluster.use_keys()
         transport = open_transport(cluster.transport)
         try:
             with cluster:
@@ -106,5 +114,7 @@ async def _on(
             return await measure_herd(cluster, plan.herd, report)
         case Measurement.LARGE:
             return await measure_large(cluster, plan.large, report)
+        case Measurement.HOSTILE:
+            return await measure_hostile(cluster, plan.hostile, report)
         case Measurement.BUSY:
             raise AssertionError("it starts clusters of its own")

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from slotreeve.errors import ClientError
-from slotreeve_client import ClientOptions
+from slotreeve_client.tools import client_options
 
 from slotreeve_chaos.history import HistoryRecorder
 from slotreeve_chaos.workload import ChaosLoad, ChaosWorkload, Expected
@@ -100,7 +100,7 @@ async def _run(history: str, cluster: str, sessions: str, began: str, seed: str)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     with HistoryRecorder(Path(history), float(began)) as recorder:
-        options = ClientOptions(cluster=cluster)
+        options = client_options(cluster)
         workload = ChaosWorkload(sessions.split(","), options, recorder, random.Random(int(seed)), HERD_LOAD)
         try:
             await workload.begin()

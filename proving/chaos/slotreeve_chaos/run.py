@@ -12,9 +12,8 @@ from pathlib import Path
 from slotreeve.errors import ClientError, RequestTimeout, TransportError
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Transport
-from slotreeve_client import ClientOptions
 from slotreeve_client.administration import ask_any, cluster_leader, cluster_view, counters
-from slotreeve_client.tools import open_transport
+from slotreeve_client.tools import client_options, open_transport
 from slotreeve_harness.processes import ClusterSize, LocalCluster
 from slotreeve_harness.server_logs import raised
 from slotreeve_harness.sql_servers import SqlServer
@@ -67,6 +66,7 @@ async def run_chaos(
         lock = {"election.use": database.dialect, f"election.{database.dialect}.dsn": database.dsn()}
         settings = lock | (settings or {})
     cluster = LocalCluster(directory, SIZE, settings=SETTINGS | (settings or {}), behind_proxies=True)
+    cluster.use_keys()
     herd = HerdProcess(directory, seed)
     parts = [directory / "run.jsonl", herd.history]
     try:
@@ -104,7 +104,7 @@ class _ChaosRun:
         self._proxies = {
             name: [Proxy(near, far, diallers) for near, far in pairs] for name, pairs in cluster.proxied.items()
         }
-        self._options = ClientOptions(cluster=cluster.name)
+        self._options = client_options(cluster.name)
         self._workload = ChaosWorkload(cluster.session_addresses, self._options, recorder, rng)
         targets = ChaosTargets(cluster, recorder, rng, LEASE_SECONDS)
         self._faults = ChaosFaults(targets, self._proxies, self._workload, database)
@@ -212,7 +212,7 @@ async def _is_settled(cluster: LocalCluster, transport: Transport) -> bool:
         before = (await cluster_view(transport, cluster.name, metas)).table.epoch
         await asyncio.sleep(NEWS_SECONDS)
         for server in cluster.of(Role.DATA):
-            if (await counters(transport, cluster.name, server.address))["slots_unsettled"]:
+            if (await counters(transport, cluster.name, server.dialled))["slots_unsettled"]:
                 return False
         return (await cluster_view(transport, cluster.name, metas)).table.epoch == before
     except (TransportError, ClientError):

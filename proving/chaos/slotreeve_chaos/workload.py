@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 
 from slotreeve_client import Client, ClientOptions, Publication, Subscription, connect
+from slotreeve_client.tools import open_client
 
 from slotreeve_chaos.history import HistoryRecorder
 
@@ -185,7 +186,7 @@ class ProviderProcess:
 
 
 async def _provide(cluster: str, sessions: list[str], services: list[str]) -> None:
-    async with connect(*sessions, options=ClientOptions(cluster=cluster)) as client:
+    async with open_client(sessions, cluster) as client:
         publications = [client.publish(service, "1") for service in services]
         await client.flush()
         for publication in publications:

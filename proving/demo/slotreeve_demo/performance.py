@@ -51,6 +51,7 @@ async def perform(
     """
     kept = directory or Path(tempfile.mkdtemp(prefix="slotreeve-demo-"))
     cluster = LocalCluster(kept, size)
+    cluster.use_keys()
     transport = open_transport(cluster.transport)
     try:
         report_progress(f"starting {size}", 0, 1)

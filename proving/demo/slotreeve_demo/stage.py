@@ -265,14 +265,14 @@ class DemoStage:
     async def _kill_session_server(self, view: View) -> float:
         """Seconds until all of its clients work through another one: connected, everything acknowledged again."""
         clients = [*self._publishers, *self._subscribers]
-        by_address = {server.address: server for server in self._cluster.of(Role.SESSION)}
+        by_address = {server.dialled: server for server in self._cluster.of(Role.SESSION)}
         victim = by_address[self._busiest(clients)]
-        affected = [client for client in clients if client.server == victim.address]
+        affected = [client for client in clients if client.server == victim.dialled]
         self._displaced += len(affected)
         began = time.monotonic()
         victim.kill()
         await self._until(
-            lambda: sum(c.state is ClientState.CONNECTED and c.server != victim.address for c in affected),
+            lambda: sum(c.state is ClientState.CONNECTED and c.server != victim.dialled for c in affected),
             len(affected),
             f"the {len(affected)} clients of {victim.name} are connected elsewhere",
         )
@@ -341,7 +341,7 @@ class DemoStage:
                     await asyncio.sleep(0.05)
 
     def _running_sessions(self) -> list[str]:
-        return [server.address for server in self._cluster.of(Role.SESSION) if server.is_running]
+        return [server.dialled for server in self._cluster.of(Role.SESSION) if server.is_running]
 
     async def _unpublish_some(self) -> None:
         """A tenth of all registrations ends; after that no subscriber may see them."""
@@ -354,7 +354,7 @@ class DemoStage:
     # --- waiting -------------------------------------------------------------------------------------------------
 
     async def _view(self) -> View:
-        addresses = [server.address for server in self._cluster.of(Role.META) if server.is_running]
+        addresses = [server.dialled for server in self._cluster.of(Role.META) if server.is_running]
         return await cluster_view(self._transport, self._cluster.name, addresses)
 
     async def _until(self, done: Callable[[], int], count: int, what: str, step: str = "") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import resource
 import signal
@@ -22,7 +23,7 @@ from slotreeve.model.nodes import Role
 from slotreeve.offers import Port
 from slotreeve.ports import Context, SlotFunction, Transport
 from slotreeve_client.administration import complete_view
-from slotreeve_client.tools import new_key_pair
+from slotreeve_client.tools import OWN_KEY, new_key_pair
 from slotreeve_protocol.meta_messages import View
 from slotreeve_servers.launch import ELECTION_PORT_OFFSET, ROLE_PORTS
 
@@ -36,10 +37,15 @@ KEYS, OPERATOR = "keys", "operator"
 
 
 class ServerProcess:
-    """One server process. Its output goes to ``log``. Each start runs ``command``."""
+    """One server process. Its output goes to ``log``. Each start runs ``command``.
+
+    Attributes:
+        dialled: what others connect to: its address, with its name before it where keys are used.
+    """
 
     def __init__(self, role: Role, name: str, address: str, command: list[str], log: Path) -> None:
         self.role, self.name, self.address, self.log = role, name, address, log
+        self.dialled = address
         self.command = command
         self._process: subprocess.Popen[bytes] | None = None
         self._asked = False
@@ -184,7 +190,7 @@ class LocalCluster:
         gateways = (name for role, name in names if role is Role.GATEWAY)
         hosts = dict(zip(gateways, gateway_hosts, strict=False))
         addresses = {name: f"{hosts.get(name, LOOPBACK)}:{port}" for (_, name), port in zip(names, ports, strict=True)}
-        self.meta_addresses = {name: addresses[name] for role, name in names if role is Role.META}
+        self._metas = {name: addresses[name] for role, name in names if role is Role.META}
         sessions = ",".join(addresses[name] for role, name in names if role is Role.SESSION)
         self._settings = {
             "cluster.name": self.name,
@@ -202,7 +208,7 @@ class LocalCluster:
         ports = free_ports(len(addresses), rng)
         for (name, address), port in zip(addresses.items(), ports, strict=True):
             near, far = int(address.rpartition(":")[2]), port
-            offsets = (0, ELECTION_PORT_OFFSET) if name in self.meta_addresses else (0,)
+            offsets = (0, ELECTION_PORT_OFFSET) if name in self._metas else (0,)
             self.proxied[name] = [(f"127.0.0.1:{near + o}", f"127.0.0.1:{far + o}") for o in offsets]
 
     def _command(self, role: Role, name: str, address: str) -> list[str]:
@@ -214,7 +220,7 @@ class LocalCluster:
             settings.setdefault("face.dns.port", dns_port(address))
         if name in self.proxied:
             settings["node.bind"] = self.proxied[name][0][1]
-        for meta, meta_address in self.meta_addresses.items():
+        for meta, meta_address in self._metas.items():
             settings[f"cluster.meta.{meta}"] = meta_address
         settings.setdefault("history.directory", str(self.directory / "history"))
         if role is Role.META and settings.get("election.use", "fle") == "fle":
@@ -227,12 +233,16 @@ class LocalCluster:
 
     def use_keys(self) -> None:
         """Let every server have a key of its own, and let there be one for clients and tools: :attr:`operator_key`.
-        Call it before the start. Addresses that others connect to say then whose they are."""
+        Call it before the start. Addresses that others connect to say then whose they are. From now on, and
+        until :meth:`stop`, this process and those that it starts use that key
+        (:data:`slotreeve_client.tools.OWN_KEY`)."""
         self.has_keys = True
+        os.environ[OWN_KEY] = self.operator_key
         issue(self.directory / KEYS, OPERATOR, Role.TOOL, new_key_pair())
-        self.configure(Role.GATEWAY, {"gateway.sessions": ",".join(self.session_addresses)})
         for server in self.servers.values():
             server.command = self._command(server.role, server.name, server.address)
+            server.dialled = self._dialled(server.name, server.address)
+        self.configure(Role.GATEWAY, {"gateway.sessions": ",".join(self.session_addresses)})
 
     @property
     def operator_key(self) -> str:
@@ -248,7 +258,7 @@ class LocalCluster:
 
     def add_meta(self, name: str) -> ServerProcess:
         """One more meta server, which is not started. The others know it from the next :meth:`configure` on."""
-        self.meta_addresses[name] = address = free_address()
+        self._metas[name] = address = free_address()
         self.servers[name] = server = self._server(Role.META, name, address)
         return server
 
@@ -288,12 +298,22 @@ class LocalCluster:
     @property
     def session_addresses(self) -> list[str]:
         """Where clients connect."""
-        return [self._dialled(server.name, server.address) for server in self.of(Role.SESSION)]
+        return [server.dialled for server in self.of(Role.SESSION)]
 
     @property
-    def metas(self) -> list[str]:
-        """Where tools connect."""
-        return [self._dialled(name, address) for name, address in self.meta_addresses.items()]
+    def meta_addresses(self) -> dict[str, str]:
+        """Where tools connect, by the names of meta servers."""
+        return {name: self._dialled(name, address) for name, address in self._metas.items()}
+
+    @property
+    def tool_environment(self) -> dict[str, str]:
+        """The environment of commands that ask this cluster."""
+        return {
+            "SLOTREEVE_META": ",".join(self.meta_addresses.values()),
+            "SLOTREEVE_SESSION": ",".join(self.session_addresses),
+            "SLOTREEVE_CLUSTER": self.name,
+            OWN_KEY: self.operator_key,
+        }
 
     def start(self) -> None:
         """Start every server; returns before they are ready, see :meth:`ready`."""
@@ -325,13 +345,16 @@ class LocalCluster:
             complete.cancel()
 
     async def _complete(self, transport: Transport, names: set[str], timeout_seconds: float) -> View:
-        view = await complete_view(transport, self.name, self.metas, names, self.replicas, timeout_seconds)
+        metas = self.meta_addresses.values()
+        view = await complete_view(transport, self.name, metas, names, self.replicas, timeout_seconds)
         for gateway in self.of(Role.GATEWAY):
             await _listening(gateway, timeout_seconds)
         return view
 
     def stop(self) -> None:
         """End every process: session and data servers first, while a leader can release them."""
+        if self.has_keys:
+            os.environ.pop(OWN_KEY, None)
         members = [server for server in self.servers.values() if server.role is not Role.META]
         for servers in (members, self.of(Role.META)):
             for server in servers:

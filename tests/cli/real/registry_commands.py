@@ -12,13 +12,7 @@ from slotreeve_harness.processes import LocalCluster
 
 def command(cluster: LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
-    asked = {
-        "SLOTREEVE_META": ",".join(cluster.metas),
-        "SLOTREEVE_OWN_KEY": cluster.operator_key,
-        "SLOTREEVE_SESSION": ",".join(cluster.session_addresses),
-        "SLOTREEVE_CLUSTER": cluster.name,
-        "COLUMNS": "120",
-    }
+    asked = {**cluster.tool_environment, "COLUMNS": "120"}
     return subprocess.run(
         [sys.executable, "-m", "slotreeve_cli", *arguments],
         capture_output=True,
@@ -31,6 +25,6 @@ def command(cluster: LocalCluster, *arguments: str) -> subprocess.CompletedProce
 
 async def ready(cluster: LocalCluster) -> None:
     """Every server is a member, and every slot is held."""
-    transport = open_transport(cluster.transport, cluster.operator_key)
+    transport = open_transport(cluster.transport)
     await cluster.ready(transport)
     await transport.close()

@@ -54,7 +54,7 @@ def keep_newest(cluster: LocalCluster) -> None:
 
 def test_keys_of_servers_are_replaced_under_load_and_nothing_is_lost(tmp_path: Path) -> None:
     async def scenario(cluster: LocalCluster) -> None:
-        transport = open_transport(cluster.transport, cluster.operator_key)
+        transport = open_transport(cluster.transport)
         await cluster.ready(transport)
         shop = issue(cluster.directory / "keys", "shop", Role.CLIENT, new_key_pair())
         provider, consumer = client(cluster, shop), client(cluster, shop)
@@ -103,7 +103,7 @@ def test_keys_of_servers_are_replaced_under_load_and_nothing_is_lost(tmp_path: P
 
 def test_a_client_whose_key_is_revoked_is_out_and_strangers_never_come_in(tmp_path: Path) -> None:
     async def scenario(cluster: LocalCluster) -> None:
-        transport = open_transport(cluster.transport, cluster.operator_key)
+        transport = open_transport(cluster.transport)
         await cluster.ready(transport)
         keys = cluster.directory / "keys"
         shop = issue(keys, "shop", Role.CLIENT, new_key_pair())

@@ -1,0 +1,289 @@
+"""What hostile connections without a key cost a cluster with keys: rounds beside them and rounds without, in turn.
+
+``python -m slotreeve_bench.hostile`` is the process of the hostile ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from slotreeve.clock import MachineClock
+from slotreeve.errors import ClientError, TransportError
+from slotreeve.key_files import load_keys
+from slotreeve.keys import KeyRing, split_name
+from slotreeve.model.nodes import Role
+from slotreeve.ports import Connection, Hello, Message
+from slotreeve_client import Publication, Subscription
+from slotreeve_client.administration import cluster_view, counters
+from slotreeve_client.tools import new_key_pair, open_client, open_transport, run_async
+from slotreeve_harness.figures import spread_of
+from slotreeve_harness.processes import LocalCluster
+from slotreeve_transport_zmq.transport import ZmqTransport
+
+from slotreeve_bench.workers import Commands, Worker
+
+PAUSE_SECONDS = 0.2
+"""A hostile connection that was ended comes back after this time; 200 of them are a thousand attempts a second."""
+ATTEMPT_SECONDS = 2.0
+GREETING_HEAD = bytes([0xFF, *([0] * 8), 0x7F, 3, 1])
+"""How a peer that speaks ZMTP 3.1 begins (ZeroMQ's RFC 37)."""
+SERVICES = 200
+READY_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class HostilePlan:
+    """How large the measurement is.
+
+    Attributes:
+        connections: hostile ones, of all kinds alike.
+        rounds: beside them, and as many without.
+        seconds: length of a round.
+        rate: changes a second, of which the delays are measured.
+        burst: registrations that are published again at once, of which the rate is measured.
+    """
+
+    connections: int = 200
+    rounds: int = 5
+    seconds: float = 6.0
+    rate: float = 100.0
+    burst: int = 20_000
+
+
+# --- the hostile ones ------------------------------------------------------------------------------------------------
+
+
+class Hostile:
+    """Connections that do harm, each in its own way, to servers in turn. They come back for ever.
+
+    Attributes:
+        attempts: how often each kind has connected. ``let_in``: how often a server has let one in; it must not.
+    """
+
+    def __init__(self, addresses: list[str], rng: random.Random, strangers: KeyRing) -> None:
+        self._addresses, self._rng = addresses, rng
+        self._transports = {
+            "stranger": ZmqTransport(MachineClock(), keys=strangers),
+            "without a key": ZmqTransport(MachineClock()),
+        }
+        self.attempts: Counter[str] = Counter()
+        self.let_in = 0
+        self.kinds: dict[str, Callable[[str], Awaitable[None]]] = {
+            "garbage": self._garbage,
+            "half open": self._half_open,
+            "slow": self._slow,
+            "oversized": self._oversized,
+            "forged handshake": self._forged,
+            "stranger": lambda address: self._hello("stranger", address),
+            "without a key": lambda address: self._hello("without a key", address),
+        }
+
+    async def run(self, connections: int) -> None:
+        """So many connections, until cancelled."""
+        kinds = list(self.kinds)
+        await asyncio.gather(*(self._keep(kinds[number % len(kinds)], number) for number in range(connections)))
+
+    async def close(self) -> None:
+        """Close what is open."""
+        for transport in self._transports.values():
+            await transport.close()
+
+    async def _keep(self, kind: str, number: int) -> None:
+        await asyncio.sleep(PAUSE_SECONDS * self._rng.random())
+        while True:
+            self.attempts[kind] += 1
+            with contextlib.suppress(OSError, TransportError, TimeoutError):
+                await self.kinds[kind](self._addresses[number % len(self._addresses)])
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _send(self, address: str, parts: list[bytes], pause_seconds: float, stay_seconds: float) -> None:
+        """Send these over a TCP connection, and leave when the peer does or the time is over."""
+        host, _, port = split_name(address)[1].rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        try:
+            for part in parts:
+                writer.write(part)
+                await asyncio.sleep(pause_seconds)
+            async with asyncio.timeout(stay_seconds):
+                while await reader.read(65_536):
+                    pass
+        finally:
+            writer.transport.abort()
+
+    async def _garbage(self, address: str) -> None:
+        await self._send(address, [self._rng.randbytes(4_096) for _ in range(4)], 0.05, 1.0)
+
+    async def _half_open(self, address: str) -> None:
+        await self._send(address, [], 0.0, 30.0)
+
+    async def _slow(self, address: str) -> None:
+        await self._send(address, [bytes([byte]) for byte in self._greeting(b"CURVE")], 0.1, 1.0)
+
+    async def _oversized(self, address: str) -> None:
+        """A command that says that it is 2^62 bytes long."""
+        head = bytes([0x06]) + (1 << 62).to_bytes(8, "big")
+        await self._send(address, [self._greeting(b"CURVE"), head, *[self._rng.randbytes(65_536)] * 4], 0.05, 1.0)
+
+    async def _forged(self, address: str) -> None:
+        """CURVE's first command with boxes that nobody has locked: the server computes, and refuses."""
+        hello = b"\x05HELLO" + bytes([1, 0]) + bytes(72) + self._rng.randbytes(32 + 8 + 80)
+        command = bytes([0x04, len(hello)]) + hello
+        await self._send(address, [self._greeting(b"CURVE"), command], 0.01, 1.0)
+
+    async def _hello(self, kind: str, address: str) -> None:
+        name = f"hostile-{self._rng.getrandbits(32):x}"
+        hello = Hello("local", name, Role.TOOL, name)
+        connection = await self._transports[kind].connect(address, hello, _Ignoring(), ATTEMPT_SECONDS)
+        self.let_in += 1
+        connection.close("it was let in")
+
+    @staticmethod
+    def _greeting(mechanism: bytes) -> bytes:
+        return GREETING_HEAD + mechanism.ljust(20, b"\0") + bytes(32)
+
+
+class _Ignoring:
+    """The handler of connections that should not open."""
+
+    def opened(self, connection: Connection) -> None:
+        """Nothing to do."""
+
+    def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
+        """Nothing to do."""
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        """Nothing to do."""
+
+
+async def _attack(connections: int, own_key: str, addresses: list[str]) -> None:
+    """The process of the hostile ones: ``begin`` and ``end`` are its commands."""
+    known, commands = load_keys(own_key), Commands()
+    assert known is not None
+    strangers = KeyRing(new_key_pair(), known.trusted)  # they know whom to expect, and nobody knows them
+    hostile = Hostile(addresses, random.Random(), strangers)
+    running: asyncio.Task[None] | None = None
+    commands.answer("ready")
+    while command := await commands.next():
+        if command == "begin":
+            running = asyncio.create_task(hostile.run(connections))
+        elif running is not None:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        commands.answer({"attempts": dict(hostile.attempts), "let_in": hostile.let_in})
+    await hostile.close()
+
+
+# --- the measurement -------------------------------------------------------------------------------------------------
+
+
+async def measure_hostile(cluster: LocalCluster, plan: HostilePlan, report: Callable[[str], None]) -> dict[str, object]:
+    """Changes at a fixed rate, then a burst, in each round; every second round is beside the hostile ones. Figures of
+    the two kinds of rounds, and the medians of their ratios in pairs.
+
+    Raises:
+        ClientError: the cluster has no keys, or a hostile connection was let in or has changed the members.
+        RequestTimeout: something did not happen in time.
+    """
+    if not cluster.has_keys:
+        raise ClientError("the servers have no keys: everybody may come in; expected --keys")
+    addresses = [server.dialled for server in cluster.servers.values() if server.role is not Role.GATEWAY]
+    transport = open_transport(cluster.transport)
+    worker = await Worker.start(
+        cluster, "slotreeve_bench.hostile", str(plan.connections), cluster.operator_key, *addresses
+    )
+    try:
+        await worker.answer(READY_SECONDS)
+        before = await cluster_view(transport, cluster.name, cluster.meta_addresses.values())
+        quiet, beside = list[dict[str, float]](), list[dict[str, float]]()
+        attacks: dict[str, object] = {}
+        async with _Measured(cluster, plan) as measured:
+            await measured.round()  # the first one is slower
+            for number in range(plan.rounds):
+                report(f"round {number + 1} of {plan.rounds}")
+                quiet.append(await measured.round())
+                await worker.ask("begin", READY_SECONDS)
+                beside.append(await measured.round())
+                attacks = await worker.ask("end", READY_SECONDS)
+        after = await cluster_view(transport, cluster.name, cluster.meta_addresses.values())
+        if attacks["let_in"] or after.table != before.table:
+            raise ClientError(f"hostile connections were let in, or have changed something: {attacks}")
+        refused = [(await counters(transport, cluster.name, address))["refused_keys"] for address in addresses]
+    finally:
+        await worker.stop()
+        await transport.close()
+    return {
+        "connections": plan.connections,
+        "attempts": attacks["attempts"],
+        "let_in": attacks["let_in"],
+        "refused_keys": sum(refused),
+        "quiet": _medians(quiet),
+        "beside": _medians(beside),
+        "ratios": {key: _ratio(key, quiet, beside) for key in quiet[0]},
+    }
+
+
+def _ratio(key: str, quiet: list[dict[str, float]], beside: list[dict[str, float]]) -> float:
+    return round(statistics.median(b[key] / q[key] for q, b in zip(quiet, beside, strict=True)), 3)
+
+
+def _medians(rounds: list[dict[str, float]]) -> dict[str, float]:
+    return {key: round(statistics.median(each[key] for each in rounds), 3) for key in rounds[0]}
+
+
+class _Measured:
+    """A publisher and a subscriber, and what is measured of them in a round."""
+
+    def __init__(self, cluster: LocalCluster, plan: HostilePlan) -> None:
+        self._plan = plan
+        first, *others = cluster.session_addresses
+        self._publisher = open_client([first], cluster.name)
+        self._subscriber = open_client(others[:1] or [first], cluster.name)
+        self._delays_ms: list[float] = []
+        self._publications: list[Publication] = []
+
+    async def __aenter__(self) -> _Measured:
+        loop = asyncio.get_running_loop()
+
+        def changed(subscription: Subscription) -> None:
+            now = loop.time()
+            self._delays_ms.extend((now - float(one.data[0])) * 1e3 for one in subscription.instances)
+
+        names = [f"bench.hostile.{number}" for number in range(self._plan.burst)]
+        self._publications = [self._publisher.publish(name, str(loop.time())) for name in names]
+        await self._publisher.flush()
+        subscriptions = [self._subscriber.subscribe(name, changed) for name in names[:SERVICES]]
+        await asyncio.gather(*(subscription.ready() for subscription in subscriptions))
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self._publisher.close()
+        await self._subscriber.close()
+
+    async def round(self) -> dict[str, float]:
+        """Delays at a fixed rate in milliseconds, then how many records a second are acknowledged."""
+        loop, plan = asyncio.get_running_loop(), self._plan
+        self._delays_ms.clear()
+        began = loop.time()
+        for number in range(int(plan.seconds * plan.rate)):
+            await asyncio.sleep(max(0.0, began + number / plan.rate - loop.time()))
+            self._publications[number % SERVICES].republish(str(loop.time()))
+        await self._publisher.flush()
+        await asyncio.sleep(0.2)
+        delays = spread_of(self._delays_ms)
+        began = loop.time()
+        for publication in self._publications[SERVICES:]:
+            publication.republish("again")
+        await self._publisher.flush()
+        rate = (plan.burst - SERVICES) / (loop.time() - began)
+        return {"p50_ms": float(delays["p50"]), "p99_ms": float(delays["p99"]), "publishes_per_second": rate}
+
+
+if __name__ == "__main__":
+    run_async(_attack(int(sys.argv[2]), sys.argv[3], sys.argv[4:]))
