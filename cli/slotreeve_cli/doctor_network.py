@@ -98,6 +98,7 @@ def _split(address: str) -> tuple[str, int]:
 async def look_at_clock(patient: Patient) -> ClockSeen:
     """The monotonic clock, and the wall clocks of meta leaders that answer."""
     from slotreeve.errors import SlotreeveError
+    from slotreeve.ports.transport import dialled
     from slotreeve_client.administration import ask_any
     from slotreeve_client.tools import open_transport
     from slotreeve_protocol.meta_messages import GetMembers, Members
@@ -109,7 +110,8 @@ async def look_at_clock(patient: Patient) -> ClockSeen:
     async def ask(cluster: str, name: str, address: str) -> None:
         began = time.time()
         try:
-            reply = await ask_any(transport, cluster, [address], GetMembers(), ANSWER_SECONDS)
+            place = dialled(transport, name, address)
+            reply = await ask_any(transport, cluster, [place], GetMembers(), ANSWER_SECONDS)
         except SlotreeveError:
             return
         if isinstance(reply, Members):
@@ -134,6 +136,7 @@ async def look_at_servers(patient: Patient) -> list[ServerSeen]:
     """Every meta server that a configuration names, and the data and session servers that they name."""
     from slotreeve.errors import SlotreeveError
     from slotreeve.model.slots import SlotFacts
+    from slotreeve.ports.transport import dialled
     from slotreeve_client.administration import cluster_view
     from slotreeve_client.tools import open_transport
 
@@ -145,7 +148,10 @@ async def look_at_servers(patient: Patient) -> list[ServerSeen]:
             settings = case.configuration.settings
             cluster, metas = settings.cluster.name, settings.cluster.meta
             facts = SlotFacts(settings.cluster.slots, settings.cluster.replicas, settings.slot_function.use)
-            asked = [_server(transport, cluster, facts, name, address) for name, address in metas.items()]
+            asked = [
+                _server(transport, cluster, facts, name, dialled(transport, name, address))
+                for name, address in metas.items()
+            ]
             found = await asyncio.gather(*asked)
             if any(not server.problem for server in found):
                 try:

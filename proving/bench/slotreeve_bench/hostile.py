@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import statistics
 import sys
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 from slotreeve.clock import MachineClock
 from slotreeve.errors import ClientError, TransportError
@@ -164,6 +167,7 @@ class _Ignoring:
 
 async def _attack(connections: int, own_key: str, addresses: list[str]) -> None:
     """The process of the hostile ones: ``begin`` and ``end`` are its commands."""
+    os.nice(19)  # on other machines they would take none of the processors of the servers
     known, commands = load_keys(own_key), Commands()
     assert known is not None
     strangers = KeyRing(new_key_pair(), known.trusted)  # they know whom to expect, and nobody knows them
@@ -176,7 +180,8 @@ async def _attack(connections: int, own_key: str, addresses: list[str]) -> None:
         elif running is not None:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
-        commands.answer({"attempts": dict(hostile.attempts), "let_in": hostile.let_in})
+        used = {"processor_seconds": time.process_time(), "at": time.monotonic()}
+        commands.answer({"attempts": dict(hostile.attempts), "let_in": hostile.let_in, **used})
     await hostile.close()
 
 
@@ -185,7 +190,8 @@ async def _attack(connections: int, own_key: str, addresses: list[str]) -> None:
 
 async def measure_hostile(cluster: LocalCluster, plan: HostilePlan, report: Callable[[str], None]) -> dict[str, object]:
     """Changes at a fixed rate, then a burst, in each round; every second round is beside the hostile ones. Figures of
-    the two kinds of rounds, and the medians of their ratios in pairs.
+    the two kinds of rounds, and the medians of their ratios in pairs. The hostile ones are on the same machine, at the
+    lowest priority: what they take of its processors is a figure of its own.
 
     Raises:
         ClientError: the cluster has no keys, or a hostile connection was let in or has changed the members.
@@ -202,15 +208,18 @@ async def measure_hostile(cluster: LocalCluster, plan: HostilePlan, report: Call
         await worker.answer(READY_SECONDS)
         before = await cluster_view(transport, cluster.name, cluster.meta_addresses.values())
         quiet, beside = list[dict[str, float]](), list[dict[str, float]]()
-        attacks: dict[str, object] = {}
+        attacks: dict[str, Any] = {}
+        busy_seconds = seconds = 0.0
         async with _Measured(cluster, plan) as measured:
             await measured.round()  # the first one is slower
             for number in range(plan.rounds):
                 report(f"round {number + 1} of {plan.rounds}")
                 quiet.append(await measured.round())
-                await worker.ask("begin", READY_SECONDS)
+                began = await worker.ask("begin", READY_SECONDS)
                 beside.append(await measured.round())
                 attacks = await worker.ask("end", READY_SECONDS)
+                busy_seconds += attacks["processor_seconds"] - began["processor_seconds"]
+                seconds += attacks["at"] - began["at"]
         after = await cluster_view(transport, cluster.name, cluster.meta_addresses.values())
         if attacks["let_in"] or after.table != before.table:
             raise ClientError(f"hostile connections were let in, or have changed something: {attacks}")
@@ -222,6 +231,7 @@ async def measure_hostile(cluster: LocalCluster, plan: HostilePlan, report: Call
         "connections": plan.connections,
         "attempts": attacks["attempts"],
         "let_in": attacks["let_in"],
+        "processors_of_the_hostile": round(busy_seconds / seconds, 2),
         "refused_keys": sum(refused),
         "quiet": _medians(quiet),
         "beside": _medians(beside),
@@ -249,14 +259,12 @@ class _Measured:
         self._publications: list[Publication] = []
 
     async def __aenter__(self) -> _Measured:
-        loop = asyncio.get_running_loop()
-
         def changed(subscription: Subscription) -> None:
-            now = loop.time()
+            now = time.monotonic()
             self._delays_ms.extend((now - float(one.data[0])) * 1e3 for one in subscription.instances)
 
         names = [f"bench.hostile.{number}" for number in range(self._plan.burst)]
-        self._publications = [self._publisher.publish(name, str(loop.time())) for name in names]
+        self._publications = [self._publisher.publish(name, str(time.monotonic())) for name in names]
         await self._publisher.flush()
         subscriptions = [self._subscriber.subscribe(name, changed) for name in names[:SERVICES]]
         await asyncio.gather(*(subscription.ready() for subscription in subscriptions))
@@ -273,7 +281,7 @@ class _Measured:
         began = loop.time()
         for number in range(int(plan.seconds * plan.rate)):
             await asyncio.sleep(max(0.0, began + number / plan.rate - loop.time()))
-            self._publications[number % SERVICES].republish(str(loop.time()))
+            self._publications[number % SERVICES].republish(str(time.monotonic()))
         await self._publisher.flush()
         await asyncio.sleep(0.2)
         delays = spread_of(self._delays_ms)

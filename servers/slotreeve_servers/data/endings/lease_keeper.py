@@ -26,7 +26,6 @@ from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.membership import Membership
 from slotreeve_servers.node.outbox import Outbox, Peer, Request
 
-"""So many leases are taken over in one turn: they hold up nothing else."""
 SILENT_PART = 0.5
 """Where nothing was renewed for this part of the time to live of a lease, those who renew may be cut off."""
 
