@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slotreeve.keys import ONE_NODE, SPEAKS_AS, Principal
+from slotreeve.model.nodes import Role
 from slotreeve.ports import Hello
 
 
@@ -32,10 +33,11 @@ def refusal(ours: Hello, theirs: Hello) -> str | None:
 def imposture(proven: Principal, theirs: Hello) -> str | None:
     """Why the holder of a key is not who its hello says, as a sentence for its operator; None if it is.
 
-    The node's name may have a remark in brackets after it: an election probes whether another member lives.
+    The node of an election that probes whether another one lives says so behind its name.
     """
     if theirs.role not in SPEAKS_AS[proven.role]:
         return f"the key of {proven.name!r} is that of a {proven.role}, not of a {theirs.role}"
-    if proven.role in ONE_NODE and theirs.node != proven.name and not theirs.node.startswith(f"{proven.name} ("):
+    names = {proven.name, f"{proven.name} (probe)"} if proven.role is Role.META else {proven.name}
+    if proven.role in ONE_NODE and theirs.node not in names:
         return f"the key is that of {proven.name!r}, not of {theirs.node!r} ([node] name, [node] key_file)"
     return None

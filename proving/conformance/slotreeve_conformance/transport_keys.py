@@ -93,7 +93,8 @@ class TransportKeysContract(TransportScene):
         """Run a scenario with a session server that listens and introduces itself with ``hello``."""
 
         async def main() -> None:
-            names = [(Role.SESSION, "session-1"), (Role.DATA, "data-1"), (Role.CLIENT, "shop"), (Role.TOOL, "night")]
+            names = [(Role.SESSION, "session-1"), (Role.DATA, "data-1"), (Role.META, "meta-1")]
+            names += [(Role.CLIENT, "shop"), (Role.TOOL, "night")]
             trust = Trust({key: [self.new_pair()] for key in [*names, (Role.GATEWAY, "gateway-1")]})
             keys = trust.of(Role.SESSION, "session-1") if has_keys else None
             server, handler = self.build_with_keys(LoopClock(), keys), RecordingHandler()
@@ -112,7 +113,7 @@ class TransportKeysContract(TransportScene):
         ("role", "name", "hello"),
         [
             (Role.DATA, "data-1", DATA),
-            (Role.DATA, "data-1", Hello("test", "data-1 (probe)", Role.DATA, "p")),
+            (Role.META, "meta-1", Hello("test", "meta-1 (probe)", Role.META, "p")),
             (Role.CLIENT, "shop", Hello("test", "9f3a", Role.CLIENT, "p")),
             (Role.TOOL, "night", Hello("test", "somebody", Role.TOOL, "p")),
             (Role.TOOL, "night", Hello("test", "9f3a", Role.CLIENT, "p")),
@@ -139,6 +140,8 @@ class TransportKeysContract(TransportScene):
             (Role.DATA, "data-1", Hello("test", "data-1", Role.TOOL, "p"), "not of a tool"),
             (Role.DATA, "data-1", Hello("test", "data-2", Role.DATA, "p"), "that of 'data-1', not of 'data-2'"),
             (Role.DATA, "data-1", Hello("test", "data-10", Role.DATA, "p"), "that of 'data-1', not of 'data-10'"),
+            (Role.DATA, "data-1", Hello("test", "data-1 (probe)", Role.DATA, "p"), "not of 'data-1 "),
+            (Role.META, "meta-1", Hello("test", "meta-1 (2)", Role.META, "p"), "not of 'meta-1 "),
             (Role.CLIENT, "shop", Hello("test", "shop", Role.TOOL, "p"), "not of a tool"),
             (Role.CLIENT, "shop", Hello("test", "data-1", Role.DATA, "p"), "not of a data"),
             (Role.GATEWAY, "gateway-1", Hello("test", "session-1", Role.SESSION, "p"), "not of a session"),
