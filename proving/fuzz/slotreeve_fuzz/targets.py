@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,9 +92,12 @@ def _fle_disk(data: bytes) -> None:
 
 
 def _trusted(data: bytes) -> None:
-    path = Path("/dev/shm") / "slotreeve-fuzz-trusted.toml"  # noqa: S108 - one process at a time
+    path = Path(tempfile.gettempdir()) / f"slotreeve-fuzz-{os.getpid()}.toml"
     path.write_bytes(data)
-    TrustedFile(path).read()
+    try:
+        TrustedFile(path).read()
+    finally:
+        path.unlink()
 
 
 TARGETS: Mapping[str, FuzzTarget] = {
