@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slotreeve.errors import ConfigError
+from slotreeve.key_files import stamp_of
 
 log = logging.getLogger("slotreeve.http")
 
@@ -70,15 +71,7 @@ class Certificates:
             log.info("%s: read again", _names(self._files))
 
     def _signature(self) -> Signature:
-        return tuple(map(_stamp, self._files.all))
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+        return tuple(map(stamp_of, self._files.all))
 
 
 def _context(files: TlsFiles) -> ssl.SSLContext:

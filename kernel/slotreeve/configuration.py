@@ -165,7 +165,7 @@ def load_configuration(
         ConfigError: the file cannot be read or parsed, a key is unknown, or a value does not validate.
     """
     layers: list[list[tuple[str, object, str]]] = [
-        [] if file is None else [(key, value, str(file)) for key, value in _read_toml(file).items()],
+        [] if file is None else [(key, value, str(file)) for key, value in read_toml(file).items()],
         [
             (*_from_environment(variable, environment[variable]), f"environment {variable}")
             for variable in sorted(environment)
@@ -188,7 +188,12 @@ def load_configuration(
     return Configuration(settings, origins)
 
 
-def _read_toml(file: Path) -> dict[str, object]:
+def read_toml(file: Path) -> dict[str, object]:
+    """The content of a TOML file.
+
+    Raises:
+        ConfigError: it cannot be read, or is not TOML.
+    """
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:

@@ -6,11 +6,10 @@ import json
 import logging
 import os
 import stat
-import tomllib
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
+from slotreeve.configuration import read_toml
 from slotreeve.errors import ConfigError
 from slotreeve.keys import KeyPair, KeyRing, Principal, TrustedKeys, checked_key
 from slotreeve.model.nodes import Role
@@ -62,14 +61,15 @@ def read_own(path: Path) -> tuple[Principal, KeyPair]:
     Raises:
         ConfigError: as :func:`load_keys`.
     """
-    table = _read(path)
-    lacking = [name for name in ("name", "role", "public", "secret") if not isinstance(table.get(name), str)]
+    table = read_toml(path)
+    texts = {name: text for name, text in table.items() if isinstance(text, str)}
+    lacking = [name for name in ("name", "role", "public", "secret") if name not in texts]
     if lacking:
         raise ConfigError(f"{path}: {', '.join(lacking)} is missing; expected a file that `slotreeve keys new` made")
     if path.stat().st_mode & stat.S_IROTH:
         raise ConfigError(f"{path}: everybody on this machine can read this secret; expected: chmod 600 {path}")
-    pair = KeyPair(checked_key(table["public"], f"{path}: public"), checked_key(table["secret"], f"{path}: secret"))
-    return Principal(table["name"], _role(table["role"], path), pair.public), pair
+    pair = KeyPair(checked_key(texts["public"], f"{path}: public"), checked_key(texts["secret"], f"{path}: secret"))
+    return Principal(texts["name"], _role(texts["role"], path), pair.public), pair
 
 
 class TrustedFile:
@@ -85,8 +85,8 @@ class TrustedFile:
         Raises:
             ConfigError: it cannot be read, or is not what it should be.
         """
-        self._seen = _stamp(self.path)  # looked at before it is read: what changes meanwhile is read the next time
-        table = _read(self.path)
+        self._seen = stamp_of(self.path)  # looked at before it is read: what changes meanwhile is read the next time
+        table = read_toml(self.path)
         rows: dict[Role, dict[str, list[str]]] = {}
         rights: dict[str, list[str]] = {}
         for title, names in table.items():
@@ -104,7 +104,7 @@ class TrustedFile:
 
     def newer(self) -> TrustedKeys | None:
         """Its content if it has changed since it was read, and can be read."""
-        if _stamp(self.path) == self._seen:
+        if stamp_of(self.path) == self._seen:
             return None
         try:
             found = self.read()
@@ -197,15 +197,6 @@ def _replace(path: Path, text: str, mode: int) -> None:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from None
-
-
 def _are_texts(row: object) -> bool:
     return isinstance(row, list) and all(isinstance(text, str) for text in row)
 
@@ -216,7 +207,8 @@ def _role(text: str, path: Path) -> Role:
     return Role(text)
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
+def stamp_of(path: Path) -> tuple[int, int, int] | None:
+    """What differs once a file has been written or replaced; None where there is none."""
     try:
         found = path.stat()
     except OSError:

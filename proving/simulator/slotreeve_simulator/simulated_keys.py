@@ -20,14 +20,14 @@ class SimulatedTrust(TrustedKeys):
     def keys_of(self, name: str) -> KeyRing:
         """The keys of a process: servers and gateways are named after their roles, tools end in theirs, and all
         others are clients."""
-        key = self._identity(name).key
+        key = self._principal(name).key
         return KeyRing(KeyPair(key, key), self)
 
     def named(self, name: str) -> list[Principal]:
         """As in the base class; each name has one key."""
-        return [self._identity(name)]
+        return [self._principal(name)]
 
-    def _identity(self, name: str) -> Principal:
+    def _principal(self, name: str) -> Principal:
         role = next((role for role in NAMED_AFTER if name.startswith(f"{role}-")), Role.CLIENT)
         role = Role.TOOL if name.endswith(f"-{Role.TOOL}") else role
         key = hashlib.sha256(name.encode()).hexdigest()[:KEY_LENGTH]
