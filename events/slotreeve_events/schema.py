@@ -124,10 +124,11 @@ class HistoryNote(Event, omit_defaults=True):
 
     Attributes:
         address: where a client connects from.
-        author: who gave an order: account and machine of the asker, or the name of a token.
+        author: who gave an order or was denied something: account and machine of the asker, its key, or its token.
         key, version: of provided configuration; ``version`` also of a push.
         slots: that wait, or could not be read. ``unreadable_ms``: for how long each of them could not.
-        count: pushes in this event. ``waited_ms``: the longest time from the arrival of a change to its push.
+        count: pushes in this event, or how often something was denied.
+        waited_ms: the longest time from the arrival of a change to its push.
     """
 
     address: str | None = None
@@ -173,6 +174,8 @@ HISTORY_KINDS: dict[str, str] = {
     "client_joined": "a client connected",
     "client_left": "the connection of a client ended",
     "configured": "somebody wrote a key of the provided configuration",
+    "ordered": "somebody ordered something of a meta server",
+    "denied": "somebody lacked the right, the key or the token for something",
     "gap": "changes of services were too many to be written down, or could not be",
     "alarm": "a server alarmed its operator",
     "error": "a server logged an error",

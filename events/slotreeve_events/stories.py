@@ -128,6 +128,17 @@ def _unreadable(event: HistoryNote, slot: int | None = None) -> str:
     return f"{what}: {event.reason}."
 
 
+def _ordered(event: HistoryNote) -> str:
+    return f"{event.author} at {event.address} ordered {event.node}: {event.reason}."
+
+
+def _denied(event: HistoryNote) -> str:
+    place = f" at {event.address}" if event.address else ""
+    times = "" if (event.count or 1) == 1 else f", {event.count} times"
+    by = f" by {event.member}" if event.member else f" by {event.node}"
+    return f"{event.author}{place} was denied{by}{times}: {event.reason}."
+
+
 def _configured(event: HistoryNote) -> str:
     return f"{event.author} at {event.address} wrote {event.key} (version {event.version}): {event.reason}."
 
@@ -144,6 +155,8 @@ _TELL: dict[str, Callable[[HistoryNote], str]] = {
     "client_joined": lambda e: f"client {e.member} connected to {e.node} from {e.address}.",
     "client_left": lambda e: f"client {e.member} at {e.address} left {e.node}: {e.reason}.",
     "configured": _configured,
+    "ordered": _ordered,
+    "denied": _denied,
     "slots_wait": lambda e: f"{e.node}: {e.reason}.",
     "slots_unreadable": _unreadable,
     "gap": lambda e: f"{e.node}: the history has a gap: {e.reason}.",

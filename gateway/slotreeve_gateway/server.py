@@ -29,6 +29,7 @@ from slotreeve_servers.node.timings import Timing
 from slotreeve_servers.settings import ServerConfiguration, Settings
 
 from slotreeve_gateway.access import GatewayAccess, OpenAccess
+from slotreeve_gateway.denied import DeniedCallers
 from slotreeve_gateway.directory import ServiceDirectory
 from slotreeve_gateway.gateway import Gateway
 from slotreeve_gateway.pages import FacePages
@@ -84,7 +85,8 @@ class GatewayServer:
         cluster, rules = self._settings.cluster, self._settings.gateway
         metas = tuple(dialled(transport, name, address) for name, address in cluster.meta.items())
         self._servers = ClusterServers(transport, cluster.name, metas)
-        self._tokens = TokenAccess(clock, rules.anonymous) if rules.authentication == "tokens" else None
+        denied = self._denied = DeniedCallers(node.name, self._servers, clock)
+        self._tokens = TokenAccess(clock, rules.anonymous, denied.note) if rules.authentication == "tokens" else None
         self._access = access or self._tokens or OpenAccess()
         self._end = HttpEnd(self._pages, node.address, "gateway.listen", _limits(rules), _certificates(rules))
 
@@ -150,6 +152,7 @@ class GatewayServer:
             await face.start()
         await self._end.start()
         self._supervisor.start("sweep of the watched services", self._sweep)
+        self._supervisor.start("denials", self._denied.run)
 
     async def _change_overrides(self, change: Callable[[Overrides], Overrides]) -> Overrides:
         servers = self._servers

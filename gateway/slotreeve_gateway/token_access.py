@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from slotreeve.clock import Clock
 from slotreeve.errors import Forbidden, ModelError, Unauthenticated, Unreachable
@@ -17,13 +17,14 @@ log = logging.getLogger("slotreeve.gateway")
 
 NOT_KNOWN = "the tokens are not known yet: no session server has sent them"
 _UNKNOWN_HASH = bytes(32)
+Deny = Callable[[str, str], None]
 
 
 class _WithToken:
     """A caller that has shown a token. Made once for each token, not for each request."""
 
-    def __init__(self, token: Token) -> None:
-        self.token, self.name = token, token.name
+    def __init__(self, token: Token, denied: Deny) -> None:
+        self.token, self.name, self._denied = token, token.name, denied
         self.secret_hash = bytes.fromhex(token.secret_hash)
         self._rights = Rights(token.rights)
 
@@ -32,6 +33,7 @@ class _WithToken:
 
     def require(self, right: Right, service: str) -> None:
         if not self._rights.hold(right, service):
+            self._denied(f"token {self.name}", f"no right to {right} {service}")
             raise Forbidden(f"the token {self.name} has no right to {right} {service}")
 
 
@@ -40,14 +42,15 @@ class _WithoutToken:
 
     name = ANONYMOUS
 
-    def __init__(self, rights: Iterable[str]) -> None:
-        self._rights = Rights(rights)
+    def __init__(self, rights: Iterable[str], denied: Deny) -> None:
+        self._rights, self._denied = Rights(rights), denied
 
     def may(self, right: Right, service: str) -> bool:
         return self._rights.hold(right, service)
 
     def require(self, right: Right, service: str) -> None:
         if not self._rights.hold(right, service):
+            self._denied(ANONYMOUS, f"no right to {right} {service} without a token")
             raise Unauthenticated(f"to {right} {service} needs a token; the request has none")
 
 
@@ -58,15 +61,16 @@ class TokenAccess:
     Args:
         clock: tells when a token has ended.
         anonymous: the rights of callers without a token; empty: they are refused.
+        denied: is called with the name of a caller that is denied something, and what.
 
     Attributes:
         refused: number of callers that were refused, because of their token or for lack of one.
     """
 
-    def __init__(self, clock: Clock, anonymous: Iterable[str] = ()) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, anonymous: Iterable[str] = (), denied: Deny = lambda name, what: None) -> None:
+        self._clock, self._denied = clock, denied
         granted = tuple(anonymous)
-        self._anonymous = _WithoutToken(granted) if granted else None
+        self._anonymous = _WithoutToken(granted, denied) if granted else None
         self._callers: Mapping[str, _WithToken] | None = None
         self.refused = 0
 
@@ -88,7 +92,7 @@ class TokenAccess:
         except ModelError as error:
             log.error("%s; %s", error, "the tokens before it stay in force" if self.is_known else NOT_KNOWN)
             return
-        self._callers = {token_id: _WithToken(token) for token_id, token in tokens.by_id.items()}
+        self._callers = {token_id: _WithToken(token, self._denied) for token_id, token in tokens.by_id.items()}
 
     def caller(self, token: str | None) -> Caller:
         """See :class:`slotreeve_gateway.access.GatewayAccess`."""
@@ -96,17 +100,18 @@ class TokenAccess:
             raise Unreachable(NOT_KNOWN)
         if token is None:
             if self._anonymous is None:
-                raise self._refusal("a token is needed; the request has none")
+                raise self._refusal(ANONYMOUS, "a token is needed; the request has none")
             return self._anonymous
         token_id, secret = parts_of(token)
         found = self._callers.get(token_id)
         kept = found.secret_hash if found is not None else _UNKNOWN_HASH
         if not hmac.compare_digest(hash_of(secret), kept) or found is None:
-            raise self._refusal("the token is unknown or revoked")
+            raise self._refusal("a caller", "the token is unknown or revoked")
         if found.token.has_ended(self._clock.wall_ms()):
-            raise self._refusal(f"the token {found.name} has ended")
+            raise self._refusal(f"token {found.name}", f"the token {found.name} has ended")
         return found
 
-    def _refusal(self, why: str) -> Unauthenticated:
+    def _refusal(self, name: str, why: str) -> Unauthenticated:
         self.refused += 1
+        self._denied(name, why)
         return Unauthenticated(why)

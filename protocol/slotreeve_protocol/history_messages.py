@@ -105,6 +105,23 @@ class ChangePage(Message, frozen=True, tag=107):
     more: bool = False
 
 
+class Denied(msgspec.Struct, array_like=True, frozen=True):
+    """Somebody was denied something. ``author``: whose key or token it was. ``address``: where the request came from;
+    empty where it is not known. ``reason``: what was asked for, and what lacks. ``count``: how often it happened."""
+
+    author: str
+    address: str
+    reason: str
+    count: int = 1
+
+
+class NoteDenials(Message, frozen=True, tag=134):
+    """Tool to meta: a gateway writes down what it has denied its callers. Reply: Done."""
+
+    gateway: str
+    denied: list[Denied]
+
+
 class GetEvents(Message, frozen=True, tag=108):
     """Tool to server: return what happened from ``since_ms`` until before ``until_ms``, the oldest first behind the
     place ``after``, or, where ``newest_first``, the newest before it (0: before all); of these kinds, or of all. Reply:

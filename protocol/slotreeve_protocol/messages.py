@@ -41,6 +41,7 @@ from slotreeve_protocol.history_messages import (
     GetChanges,
     GetEvents,
     GetServiceAt,
+    NoteDenials,
     ServiceAt,
 )
 from slotreeve_protocol.lease_messages import (
@@ -190,5 +191,6 @@ AnyMessage = (
     | ChangePage
     | GetEvents
     | EventPage
+    | NoteDenials
 )
 """Any message."""

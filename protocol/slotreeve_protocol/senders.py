@@ -40,6 +40,7 @@ from slotreeve_protocol.history_messages import (
     GetChanges,
     GetEvents,
     GetServiceAt,
+    NoteDenials,
     ServiceAt,
 )
 from slotreeve_protocol.lease_messages import (
@@ -219,6 +220,7 @@ SENDERS: Mapping[type[Message], Routes] = {
     ServiceAt: _NO_HANDLER,
     GetChanges: _to(_DATA, Role.TOOL),
     ChangePage: _NO_HANDLER,
+    NoteDenials: _TOOL_TO_META,
     GetEvents: _TOOL_TO_SERVER,
     EventPage: _NO_HANDLER,
 }

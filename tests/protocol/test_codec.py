@@ -137,6 +137,7 @@ SAMPLES: list[AnyMessage] = [
         True,
     ),
     history.GetEvents(1_699_999_999_000, 1_700_000_000_000, ("alarm",), 7, True, 10),
+    history.NoteDenials("gw-1", [history.Denied("token t", "10.0.0.1", "no right to read x", 3)]),
     history.EventPage(1_690_000_000_000, 2, [history.HistoryEvent(8, b"{}")], True),
     people.GetSettings(),
     people.GetUses("orders", "client-1", "orders@@shop", 10),

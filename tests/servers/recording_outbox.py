@@ -70,6 +70,7 @@ class RecordingOutbox:
     has_unread: bool = False
     turn_steps: int = 1_000_000
     steps: int = 0
+    denials: list[tuple[Peer, str]] = field(default_factory=list)
     repeated: dict[str, Callable[[], float | None]] = field(default_factory=dict)
     _timers: list[tuple[float, int, ScheduledCall]] = field(default_factory=list)
     _turn: list[Callable[[], None]] = field(default_factory=list)
@@ -89,6 +90,9 @@ class RecordingOutbox:
 
     def attended(self) -> float:
         return self.time - self.unattended
+
+    def denied(self, peer: Peer, reason: str) -> None:
+        self.denials.append((peer, reason))
 
     def silent_for(self, peer: Peer) -> float:
         return self.silence.get(peer, 0.0)

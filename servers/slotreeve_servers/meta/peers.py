@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from slotreeve.errors import ElectionError, RequestTimeout, SlotreeveError
+from slotreeve.errors import ElectionError, Forbidden, ModelError, RequestTimeout, SlotreeveError
+from slotreeve.model.nodes import Role
 from slotreeve.ports import Election
 from slotreeve_machines.beside import Work, Worked
 from slotreeve_protocol.general_messages import Done, Failed
+from slotreeve_protocol.history_messages import Denied, NoteDenials
 from slotreeve_protocol.live_settings import SETTINGS_KEY, LiveSettings
 from slotreeve_protocol.meta_messages import ConfigEntry, Configs, PutConfig, View
 from slotreeve_protocol.orders import ORDERS_KEY
@@ -18,11 +20,14 @@ from slotreeve_servers.meta.effects import LONGEST_WORK_SECONDS
 from slotreeve_servers.meta.swap.back_end import HandsOver
 from slotreeve_servers.meta.swap.election_in_use import POLL_SECONDS, GoingOver
 from slotreeve_servers.node.environment import Environment
-from slotreeve_servers.node.outbox import Request
+from slotreeve_servers.node.outbox import Peer, Request
 from slotreeve_servers.node.peers import Peers
 from slotreeve_servers.node.supervisor import Supervisor
 
 log = logging.getLogger("slotreeve.meta")
+
+MOST_AT_ONCE, MOST_LETTERS = 200, 200
+"""Denials in one message of a gateway, and letters of each text in one."""
 
 
 class MetaPeers(Peers):
@@ -33,7 +38,7 @@ class MetaPeers(Peers):
     def __init__(self, environment: Environment, supervisor: Supervisor, election: Election) -> None:
         super().__init__(environment.clock, supervisor)
         self._catalogue, self._election = environment.catalogue, election
-        self._beside, self._history = environment.beside, environment.history
+        self._beside = environment.beside
 
     def notify(self, hook: str, **arguments: object) -> None:
         """See :meth:`slotreeve_servers.meta.effects.MetaOutbox.notify`."""
@@ -82,6 +87,7 @@ class MetaPeers(Peers):
             await self._clock.sleep(POLL_SECONDS)
             self.core.handlers.later[PutConfig](request.peer, message, request)
         except SlotreeveError as error:
+            self.note_order(request, f"write {message.key}: not done: {error}")
             self.reply(request, Failed(error.code, str(error)))
         else:
             self._note_author(request, entry)
@@ -89,15 +95,32 @@ class MetaPeers(Peers):
 
     def _note_author(self, request: Request, entry: ConfigEntry) -> None:
         """Keep who wrote it; of orders and live settings, what they are since then. Other values are not kept."""
-        if self._history is None:
+        if self.history is None:
             return
-        event = self._history.note("configured", "removed" if entry.value is None else "written")
+        event = self.history.note("configured", "removed" if entry.value is None else "written")
         if entry.key == ORDERS_KEY:
             event.reason = f"the orders are: {self.core.configs.orders}"
         elif entry.key == SETTINGS_KEY:
             event.reason = f"the live settings are: {LiveSettings.decode(entry.value)}"
-        event.author, event.address = request.peer.node, request.peer.address
+        event.author, event.address = request.peer.author, request.peer.address
         event.key, event.version = entry.key, entry.version
+
+    def note_order(self, request: Request | None, what: str) -> None:
+        """Write down who ordered what, and what came of it."""
+        if self.history is not None and request is not None:
+            event = self.history.note("ordered", what)
+            event.author, event.address = request.peer.author, request.peer.address
+
+    def note_denials(self, peer: Peer, message: NoteDenials) -> Done:
+        """A gateway tells what it has denied. Raises Forbidden, ModelError."""
+        if peer.proven is not None and peer.proven.role is not Role.GATEWAY:
+            raise Forbidden("the key is not that of a gateway; only gateways tell what they have denied")
+        if len(message.denied) > MOST_AT_ONCE:
+            raise ModelError(f"{len(message.denied)} denials in one message; expected at most {MOST_AT_ONCE}")
+        for denied in message.denied:
+            author, address, reason = (text[:MOST_LETTERS] for text in (denied.author, denied.address, denied.reason))
+            self.note_denial(Denied(author, address, reason, denied.count), message.gateway[:MOST_LETTERS])
+        return Done()
 
     def resign(self, request: Request | None, to: str = "") -> None:
         """See :meth:`slotreeve_servers.meta.effects.MetaOutbox.resign`."""
@@ -115,5 +138,7 @@ class MetaPeers(Peers):
         except SlotreeveError as error:
             log.warning("this leader did not resign: %s", error)
             answer = Failed(error.code, str(error))
+        what = f"resign in favour of {to}" if to else "resign"
+        self.note_order(request, what if isinstance(answer, Done) else f"{what}: not done: {answer.reason}")
         if request is not None:
             self.reply(request, answer)

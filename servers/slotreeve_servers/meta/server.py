@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slotreeve.errors import ConfigError
 from slotreeve.ports import Assigner, Balancer, Election, Leadership, Message, Versioned
+from slotreeve_protocol.history_messages import NoteDenials
 from slotreeve_protocol.live_settings import SETTINGS_KEY
 from slotreeve_protocol.meta_messages import GetElection, GetShadow, Stopping, SwapElection, SwapOrder
 from slotreeve_protocol.people_messages import GetSettings
@@ -48,6 +49,7 @@ class MetaServer(NodeServer):
         self._swaps = handlers
         self.core.handlers.requests[GetShadow] = self._on_get_shadow
         self.core.handlers.requests[GetElection] = handlers.on_get_election
+        self.core.handlers.requests[NoteDenials] = peers.note_denials
         self.core.handlers.later[SwapElection] = handlers.on_swap_election
         self.core.handlers.later[SwapOrder] = handlers.on_swap_order
         add_history(self.core.handlers, peers, environment.history)

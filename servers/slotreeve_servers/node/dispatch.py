@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from slotreeve.errors import SlotreeveError
+from slotreeve.errors import Forbidden, SlotreeveError
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Message
 from slotreeve_protocol.general_messages import Counters, Done, Failed, GetCounters, Ping
@@ -107,6 +107,8 @@ class Dispatcher:
                 self._refuse(connection, peer, message, request_id)
         except SlotreeveError as error:
             log.warning("%s from %s: %s", kind.__name__, peer.node, error)
+            if isinstance(error, Forbidden):
+                self._peers.denied(peer, str(error))
             if request_id is not None:
                 connection.reply(request_id, Failed(error.code, str(error)))
 
@@ -115,5 +117,6 @@ class Dispatcher:
         name = type(message).__name__
         kind = "message" if request_id is None else "request"
         log.warning("%s from the %s %s is no %s that this server takes from it", name, peer.role, peer.node, kind)
+        self._peers.denied(peer, f"a {peer.role} may not send {name}")
         if request_id is not None:
             connection.reply(request_id, Failed(UNEXPECTED, f"this server does not take {name} from a {peer.role}"))

@@ -52,6 +52,13 @@ class Peer:
     def __repr__(self) -> str:
         return self.node
 
+    @property
+    def author(self) -> str:
+        """Who it is, for the history: as it says, and whose key it has."""
+        if self.proven is None or self.proven.name == self.node:
+            return self.node
+        return f"{self.node} (key {self.proven.name})"
+
 
 class Request(NamedTuple):
     """A request that is answered later, through :meth:`Outbox.reply`."""
@@ -104,6 +111,9 @@ class Outbox(Protocol):
 
     def close(self, peer: Peer, reason: str) -> None:
         """End the connection; the core receives ``closed`` on a later turn of the event loop."""
+
+    def denied(self, peer: Peer, reason: str) -> None:
+        """Write down in the history that a peer lacks the right or the role for something."""
 
     def after(self, seconds: float, action: Callable[[], None]) -> Timer:
         """Call ``action`` after ``seconds``. An action that raises is logged and counted as a failure."""

@@ -11,10 +11,13 @@ from slotreeve.clock import Clock, Timer
 from slotreeve.errors import ConnectionLost, TransportError
 from slotreeve.model.nodes import Node
 from slotreeve.ports import Connection, Listener, Message
+from slotreeve_events.history import ServerHistory
+from slotreeve_protocol.history_messages import Denied
 from slotreeve_protocol.people_messages import MAX_APPLICATION_LENGTH
 
 from slotreeve_servers.node.attention import TICK_SECONDS, AttendedClock
 from slotreeve_servers.node.deltas import PART_BYTES
+from slotreeve_servers.node.denials import Denials
 from slotreeve_servers.node.links import Links, Target
 from slotreeve_servers.node.outbox import Answered, Peer, Request
 from slotreeve_servers.node.paced_work import PacedWork
@@ -38,6 +41,8 @@ class Peers:
         attention: the time during which this process attends; it advances after :meth:`attend`.
         links: the links that :meth:`keep_links` aims; set by the shell before the core runs.
         listener: where this server listens; set by the shell once it does.
+        denials: what was denied to peers.
+        history: of this server, if it keeps one; set by the shell.
     """
 
     def __init__(self, clock: Clock, supervisor: Supervisor, part_bytes: int = PART_BYTES) -> None:
@@ -52,6 +57,8 @@ class Peers:
         self.now, self.reached, self.wall_ms = clock.now, clock.reached, clock.wall_ms
         self.attended = self.attention.now
         self.pace = PacedWork(self).run
+        self.denials = Denials(self.after, self.note_denial)
+        self.history: ServerHistory | None = None
 
     def attend(self) -> None:
         """The server starts: from now on its attended clock advances."""
@@ -165,6 +172,17 @@ class Peers:
         connection = self._connections.get(peer)
         if connection is not None:
             connection.close(reason)
+
+    def denied(self, peer: Peer, reason: str) -> None:
+        """See :meth:`slotreeve_servers.node.outbox.Outbox.denied`."""
+        self.denials.note(peer.author, peer.address, reason)
+
+    def note_denial(self, denied: Denied, gateway: str | None = None) -> None:
+        """Write down a denial, of this server or of a gateway."""
+        if self.history is not None:
+            event = self.history.note("denied", denied.reason)
+            event.author, event.address, event.member = denied.author, denied.address, gateway
+            event.count = denied.count
 
     def after(self, seconds: float, action: Callable[[], None]) -> Timer:
         """See :meth:`slotreeve_servers.node.outbox.Outbox.after`."""

@@ -106,7 +106,7 @@ class NodeServer(ABC):
         """Raises AddressInUse."""
         environment = self._environment
         self._listener = await environment.transport.listen(environment.bind, environment.hello(), dispatcher)
-        self._peers.listener = self._listener
+        self._peers.listener, self._peers.history = self._listener, environment.history
         self._peers.attend()
         if environment.history is not None:
             environment.history.start()
@@ -121,6 +121,7 @@ class NodeServer(ABC):
         if self._environment.events is not None:
             self._environment.events.close()
         if self._environment.history is not None:
+            self._peers.denials.tell()
             self._environment.history.note("stopped")
             await self._environment.history.close()
 

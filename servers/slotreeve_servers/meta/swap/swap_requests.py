@@ -79,14 +79,19 @@ class SwapRequests:
 
     async def _run(self, message: SwapElection, request: Request) -> None:
         try:
-            self._peers.reply(request, await self._swap.run(message.to, message.check_only, message.without))
+            swapped = await self._swap.run(message.to, message.check_only, message.without)
         except (NotLeader, StaleTerm) as error:
             log.warning("the swap to %s has ended with the lead of this server: %s", message.to, error)
             self._peers.reply(request, self._peers.core.leader_is())
         except SlotreeveError as error:
             if not message.check_only:
                 log.warning("the swap to %s has failed: %s", message.to, error)
+                self._peers.note_order(request, f"swap to the election {message.to}: not done: {error}")
             self._peers.reply(request, Failed(error.code, str(error)))
+        else:
+            if not message.check_only:
+                self._peers.note_order(request, f"swap to the election {message.to}")
+            self._peers.reply(request, swapped)
 
     async def _search(self) -> None:
         while True:

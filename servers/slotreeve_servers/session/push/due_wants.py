@@ -80,15 +80,14 @@ class DueWants:
         self._waiting.pop(client, None)
 
     def _follow(self, client: ConnectedClient, wants: Iterable[Want | Unsubscribe]) -> None:
-        permit, refused = client.permit, list[SlotreeveError]()
+        refused = list[SlotreeveError]()
         for want in wants:
             if isinstance(want, Unsubscribe):
                 self._services.unsubscribe(client, want.data_info_id, (want.scope,))
                 continue
             try:
                 slot = self._slots.slot(want.data_info_id)
-                if permit is not None:
-                    permit.check(Right.READ, want.data_info_id)
+                self._limits.check_right(client, Right.READ, want.data_info_id)
                 self._limits.check_subscription(client, want.data_info_id)
             except (ModelError, AccessError) as error:
                 self._outbox.send(client.peer, NotPushed(want.data_info_id, want.scope, error.code, str(error)))

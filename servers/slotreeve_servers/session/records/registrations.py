@@ -123,8 +123,7 @@ class Registrations:
             check_text("the register id", record.register_id, MAX_REGISTER_ID_LENGTH)
             check_text("the zone", record.zone, MAX_ZONE_LENGTH)
             self.slot(record.data_info_id)
-            if client.permit is not None:
-                client.permit.check(Right.REGISTER, record.data_info_id)
+            self.limits.check_right(client, Right.REGISTER, record.data_info_id)
             self.limits.check_registration(client, record)
         except (ModelError, AccessError) as error:
             return error

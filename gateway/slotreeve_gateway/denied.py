@@ -1,0 +1,69 @@
+"""What a gateway denies its callers is written down in the history of a meta server, because a gateway keeps none."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from contextvars import ContextVar
+
+from slotreeve.clock import Clock
+from slotreeve.errors import SlotreeveError
+from slotreeve_client.administration import ask_any
+from slotreeve_protocol.history_messages import Denied, NoteDenials
+from slotreeve_servers.node.denials import Denials
+
+from slotreeve_gateway.servers import ClusterServers
+
+log = logging.getLogger("slotreeve.gateway")
+
+CALLERS_ADDRESS: ContextVar[str] = ContextVar("CALLERS_ADDRESS", default="")
+"""Where the request that is answered comes from; empty where a face does not say it."""
+TELL_SECONDS = 1.0
+MOST_UNTOLD = 1_000
+"""So many wait while no meta server answers; older ones are only counted."""
+MOST_IN_A_MESSAGE = 100
+LOST = ("callers", "", "denied; they are not told one by one, because no meta server answered for a time")
+
+
+class DeniedCallers:
+    """Gathers what is denied, and tells it to a meta server. Use it on one event loop.
+
+    Args:
+        name: of this gateway.
+    """
+
+    def __init__(self, name: str, servers: ClusterServers, clock: Clock) -> None:
+        self._name, self._servers, self._clock = name, servers, clock
+        self._denials = Denials(clock.call_later, self._add)
+        self._untold: deque[Denied] = deque()
+        self._lost = 0
+
+    def note(self, author: str, reason: str) -> None:
+        """The caller of the present request was denied something. ``author``: its token, for people."""
+        self._denials.note(author, CALLERS_ADDRESS.get(), reason)
+
+    def _add(self, denied: Denied) -> None:
+        log.warning("%s at %s is denied: %s", denied.author, denied.address or "an unknown address", denied.reason)
+        self._untold.append(denied)
+        if len(self._untold) > MOST_UNTOLD:
+            self._lost += self._untold.popleft().count
+
+    async def run(self) -> None:
+        """Tell what there is, for ever."""
+        while True:
+            await self._clock.sleep(TELL_SECONDS)
+            await self.tell()
+
+    async def tell(self) -> None:
+        """Tell what there is now. Where no meta server answers, it waits for the next time."""
+        while self._untold or self._lost:
+            part = [self._untold.popleft() for _ in range(min(MOST_IN_A_MESSAGE, len(self._untold)))]
+            lost, self._lost = self._lost, 0
+            all_of_it = [*([Denied(*LOST, lost)] if lost else []), *part]
+            try:
+                await ask_any(*self._servers.asked, NoteDenials(self._name, all_of_it))
+            except SlotreeveError as error:
+                log.info("%d denials are not written down yet: %s", len(all_of_it), error)
+                self._untold.extendleft(reversed(part))
+                self._lost += lost
+                return

@@ -1,0 +1,60 @@
+"""Denials are told once, and counted where they come again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import given
+from hypothesis import strategies as st
+from slotreeve_protocol.history_messages import Denied
+from slotreeve_servers.node.denials import MOST_TOLD, OTHERS, TOLD_SECONDS, Denials
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.told: list[Denied] = []
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+        self.denials = Denials(self._after, self.told.append)
+
+    def _after(self, seconds: float, action: Callable[[], None]) -> None:
+        self.timers.append((seconds, action))
+
+    def a_minute_later(self) -> None:
+        (timer,) = self.timers
+        self.timers.clear()
+        assert timer[0] == TOLD_SECONDS
+        timer[1]()
+
+
+def test_the_first_denial_is_told_at_once_and_the_same_ones_together_a_minute_later() -> None:
+    scene = Scene()
+    for _ in range(5):
+        scene.denials.note("shop", "10.0.0.1", "no right")
+    scene.denials.note("till", "10.0.0.2", "no right")
+    assert scene.told == [Denied("shop", "10.0.0.1", "no right"), Denied("till", "10.0.0.2", "no right")]
+    scene.a_minute_later()
+    assert scene.told[2:] == [Denied("shop", "10.0.0.1", "no right", 4)]
+    assert not scene.timers  # who asks no more costs nothing
+
+
+def test_who_is_denied_a_thousand_different_things_fills_no_history() -> None:
+    scene = Scene()
+    for number in range(1_000):
+        scene.denials.note("shop", "10.0.0.1", f"no right to read {number}")
+    assert len(scene.told) == MOST_TOLD + 1
+    scene.a_minute_later()
+    assert scene.told[-1] == Denied(*OTHERS, 1_000 - MOST_TOLD - 1)
+    assert len(scene.told) == MOST_TOLD + 2
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 2 * MOST_TOLD)), max_size=400))
+def test_each_denial_is_counted_exactly_once(steps: list[int | None]) -> None:
+    """None: a minute passes."""
+    scene = Scene()
+    for step in steps:
+        if step is not None:
+            scene.denials.note("shop", "10.0.0.1", str(step))
+        elif scene.timers:
+            scene.a_minute_later()
+    scene.denials.tell()
+    assert sum(denied.count for denied in scene.told) == sum(step is not None for step in steps)
