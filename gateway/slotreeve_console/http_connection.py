@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from enum import Enum
+from typing import Any
 
 import uvicorn
 from starlette.types import Receive, Scope, Send
@@ -51,12 +52,14 @@ class HttpConnection(HttpToolsProtocol):
         self._head_bytes = self._unparsed_bytes = 0
         self._status = _BAD
         self._is_refused = self._is_gone = False
+        self._certificate_ids: tuple[str, ...] = ()
 
     # --- what arrives ----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
         super().connection_made(transport)
+        self._certificate_ids = _uris_of(transport.get_extra_info("peercert"))
         self._await(_Awaited.REQUEST, self._limits.head_seconds)
         if len(self.connections) > self._limits.connections:
             self._counts.refused_connections += 1
@@ -76,6 +79,8 @@ class HttpConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """The first byte of a request."""
         super().on_message_begin()
+        if self._certificate_ids:
+            self.scope["state"]["certificate_ids"] = self._certificate_ids
         self._head_bytes = 0
         if self._awaited is not _Awaited.REQUEST:
             self._await(_Awaited.REQUEST, self._limits.head_seconds)
@@ -196,6 +201,12 @@ class HttpConnection(HttpToolsProtocol):
         """End the work for a caller that has gone."""
         for task in self.tasks:
             task.cancel()
+
+
+def _uris_of(certificate: dict[str, Any] | None) -> tuple[str, ...]:
+    """The URIs that a certificate is issued for; SPIFFE ids are among them. It was checked in the handshake."""
+    names = (certificate or {}).get("subjectAltName", ())
+    return tuple(value for kind, value in names if kind == "URI")
 
 
 def _without_offer(data: bytes) -> bytes:

@@ -15,7 +15,8 @@ class Caller(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the caller's token, for the log; :data:`ANONYMOUS` where there is none."""
+        """The name of the caller's token, for the log; ``subject NAME`` or ``certificate URI`` of one for whom others
+        vouch; :data:`ANONYMOUS` where there is nothing."""
 
     def may(self, right: Right, service: str) -> bool:
         """Whether the caller has a right for a service (a data id or a data info id). Lists show what may be read."""

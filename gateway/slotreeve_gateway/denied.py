@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from contextvars import ContextVar
 
 from slotreeve.clock import Clock
 from slotreeve.errors import SlotreeveError
@@ -12,12 +11,11 @@ from slotreeve_client.administration import ask_any
 from slotreeve_protocol.history_messages import Denied, NoteDenials
 from slotreeve_servers.node.denials import Denials
 
+from slotreeve_gateway.origin import ORIGIN
 from slotreeve_gateway.servers import ClusterServers
 
 log = logging.getLogger("slotreeve.gateway")
 
-CALLERS_ADDRESS: ContextVar[str] = ContextVar("CALLERS_ADDRESS", default="")
-"""Where the request that is answered comes from; empty where a face does not say it."""
 TELL_SECONDS = 1.0
 MOST_UNTOLD = 1_000
 """So many wait while no meta server answers; older ones are only counted."""
@@ -40,7 +38,7 @@ class DeniedCallers:
 
     def note(self, author: str, reason: str) -> None:
         """The caller of the present request was denied something. ``author``: its token, for people."""
-        self._denials.note(author, CALLERS_ADDRESS.get(), reason)
+        self._denials.note(author, ORIGIN.get().address, reason)
 
     def _add(self, denied: Denied) -> None:
         log.warning("%s at %s is denied: %s", denied.author, denied.address or "an unknown address", denied.reason)

@@ -8,7 +8,7 @@ import msgspec
 from slotreeve.errors import PluginError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from slotreeve_gateway.denied import CALLERS_ADDRESS
+from slotreeve_gateway.origin import ORIGIN, Origin
 
 _NOT_FOUND = msgspec.json.encode({"type": "about:blank", "title": "Not Found", "status": 404})
 
@@ -38,9 +38,8 @@ class FacePages:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         application = self._face(scope["path"]) if scope["type"] == "http" else None
-        if client := scope.get("client"):
-            CALLERS_ADDRESS.set(client[0])
         if application is not None:
+            ORIGIN.set(Origin.of(scope))
             await application(scope, receive, send)
         else:
             headers = [(b"content-type", b"application/problem+json")]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slotreeve.catalogue import Catalogue
 from slotreeve.clock import Clock
-from slotreeve.errors import SlotreeveError
+from slotreeve.errors import ConfigError, SlotreeveError
 from slotreeve.model.nodes import Node, Role
 from slotreeve.ports import Context, Face, Transport
 from slotreeve.ports.transport import dialled
@@ -37,6 +38,10 @@ from slotreeve_gateway.registry import Registry
 from slotreeve_gateway.servers import ClusterServers
 from slotreeve_gateway.token_access import NOT_KNOWN, TokenAccess
 from slotreeve_gateway.views import Views
+from slotreeve_gateway.vouched_access import NO_KEYS, VouchedAccess
+
+if TYPE_CHECKING:
+    from slotreeve_gateway.openid import OpenIdTokens
 
 SWEEP_SECONDS = 5.0
 APPLICATION = "slotreeve gateway"
@@ -87,8 +92,14 @@ class GatewayServer:
         self._servers = ClusterServers(transport, cluster.name, metas)
         denied = self._denied = DeniedCallers(node.name, self._servers, clock)
         self._tokens = TokenAccess(clock, rules.anonymous, denied.note) if rules.authentication == "tokens" else None
-        self._access = access or self._tokens or OpenAccess()
+        self._openid = _openid(rules, clock)
+        self._access = access or self._callers(rules) or OpenAccess()
         self._end = HttpEnd(self._pages, node.address, "gateway.listen", _limits(rules), _certificates(rules))
+
+    def _callers(self, rules: GatewaySettings) -> GatewayAccess | None:
+        if self._tokens is None or not rules.grants:
+            return self._tokens
+        return VouchedAccess(self._tokens, rules.grants, self._openid, self._denied.note)
 
     @property
     def address(self) -> str:
@@ -153,6 +164,8 @@ class GatewayServer:
         await self._end.start()
         self._supervisor.start("sweep of the watched services", self._sweep)
         self._supervisor.start("denials", self._denied.run)
+        if self._openid is not None:
+            self._supervisor.start("keys of the OpenID provider", self._openid.run)
 
     async def _change_overrides(self, change: Callable[[Overrides], Overrides]) -> Overrides:
         servers = self._servers
@@ -185,6 +198,7 @@ class GatewayServer:
         counted["gateway_services_watched"] = self._views.count if self._views is not None else 0
         counted |= self._end.counters()
         if self._tokens is not None:
+            counted["gateway_openid_failures"] = self._openid.failures if self._openid is not None else 0
             counted |= {"gateway_tokens": self._tokens.count, "gateway_refused_tokens": self._tokens.refused}
         counted["loop_failures"] = sum(self._supervisor.failures.values())
         return counted
@@ -198,6 +212,8 @@ class GatewayServer:
         checks = [Condition("registry", self._why_not_connected())]
         if self._tokens is not None:
             checks.append(Condition("tokens", "" if self._tokens.is_known else NOT_KNOWN))
+        if self._openid is not None:
+            checks.append(Condition("openid", "" if self._openid.is_known else NO_KEYS))
         return checks
 
     def _why_not_connected(self) -> str:
@@ -214,6 +230,17 @@ class GatewayServer:
             return ""
         error: SlotreeveError = self.given_up.result()
         return str(error)
+
+
+def _openid(rules: GatewaySettings, clock: Clock) -> OpenIdTokens | None:
+    """Reads tokens of the OpenID provider; None where there is none. Raises ConfigError."""
+    if not rules.oidc_issuer:
+        return None
+    try:
+        from slotreeve_gateway.openid import OpenIdTokens
+    except ImportError as error:
+        raise ConfigError(f"gateway.oidc_issuer needs another package ({error}); install slotreeve[oidc]") from None
+    return OpenIdTokens(rules, clock)
 
 
 def _limits(rules: GatewaySettings) -> HttpLimits:

@@ -17,7 +17,8 @@ from slotreeve_conformance.virtual_time import VirtualClock, run
 from slotreeve_events.schema import HistoryNote
 from slotreeve_events.stories import decoded_event, sentence
 from slotreeve_gateway import Right
-from slotreeve_gateway.denied import CALLERS_ADDRESS, MOST_UNTOLD, DeniedCallers
+from slotreeve_gateway.denied import MOST_UNTOLD, DeniedCallers
+from slotreeve_gateway.origin import ORIGIN, Origin
 from slotreeve_gateway.servers import ClusterServers
 from slotreeve_gateway.token_access import TokenAccess
 from slotreeve_protocol.history_messages import Denied, NoteDenials
@@ -146,7 +147,7 @@ def test_what_a_gateway_denies_comes_into_the_history_of_a_meta_server(tmp_path:
         access = TokenAccess(VirtualClock(), (), denied.note)
         access.take(tokens.encode())
         telling = asyncio.create_task(denied.run())
-        CALLERS_ADDRESS.set("10.7.7.7")
+        ORIGIN.set(Origin("10.7.7.7"))
         caller = access.caller(text)
         caller.require(Right.READ, MAY)
         for _ in range(5):

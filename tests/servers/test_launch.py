@@ -72,6 +72,14 @@ WITH_TLS = {"gateway__tls_certificate": "cert.pem", "gateway__tls_key": "key.pem
 WITH_TOKENS = {"gateway__authentication": "tokens"}
 
 
+TOKENS = {"gateway.authentication": "tokens"}
+OPENID = {
+    "gateway.oidc_issuer": "https://sso.example.com",
+    "gateway.oidc_audience": "slotreeve",
+    "gateway.grants": {"group:a": ["read:*"]},
+}
+
+
 @pytest.mark.parametrize(
     ("protected", "lacks"),
     [
@@ -109,6 +117,14 @@ def test_a_gateway_with_tokens_and_tls_may_listen_anywhere() -> None:
         ({"gateway.tls_certificate": "a"}, "expected both or none"),
         ({"gateway.tls_key": "a"}, "expected both or none"),
         ({"gateway.tls_client_ca": "a"}, "expected tls_certificate and tls_key as well"),
+        ({"gateway.grants": {"group:a": ["read:*"]}}, 'expected authentication = "tokens"'),
+        (TOKENS | {"gateway.grants": {"shop": ["read:*"]}}, "expected group:NAME, subject:NAME, or a URI"),
+        (TOKENS | {"gateway.grants": {"group:a": ["fly:*"]}}, "expected read:PATTERN"),
+        (TOKENS | {"gateway.grants": {"spiffe://x/y": ["read:*"]}}, "expected tls_client_ca as well"),
+        (TOKENS | {"gateway.oidc_issuer": "https://x"}, "expected both or none"),
+        (TOKENS | {"gateway.oidc_issuer": "https://x", "gateway.oidc_audience": "y"}, "expected grants as well"),
+        (TOKENS | OPENID | {"gateway.oidc_issuer": "http://sso.example.com"}, "neither https nor on this machine"),
+        (TOKENS | OPENID | {"gateway.oidc_keys": "ftp://127.0.0.1/keys"}, "neither https nor on this machine"),
         ({"gateway.anonymous": "read:*"}, 'expected authentication = "tokens"'),
         ({"gateway.authentication": "tokens", "gateway.anonymous": "all"}, "expected read:PATTERN"),
         ({"gateway.authentication": "token"}, "'none' or 'tokens'"),

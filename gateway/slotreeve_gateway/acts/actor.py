@@ -30,7 +30,8 @@ class Actor:
     """
 
     def __init__(self, caller: Caller, host: str | None, gateway: Gateway) -> None:
-        who = ANONYMOUS if caller.name == ANONYMOUS else f"token {caller.name}"
+        # Names of tokens have no blanks; those of other callers say what they are.
+        who = caller.name if caller.name == ANONYMOUS or " " in caller.name else f"token {caller.name}"
         self.name = f"{who} at {host or 'an unknown address'}"
         self.servers = gateway.servers.on_behalf(f"{self.name} (by {gateway.name})")
         self.registry = gateway.registry

@@ -38,6 +38,12 @@ def parse_right(text: str) -> tuple[Right, str]:
     return Right(name), pattern
 
 
+def matches(pattern: str, name: str) -> bool:
+    """Whether a name is of a pattern, in which ``*`` stands for any characters, also for none."""
+    parts = pattern.split(ANY)
+    return pattern == name if len(parts) == 1 else _matches(parts, name)
+
+
 class Rights:
     """Rights of one caller, read once; a question costs less than a microsecond.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import Context
 from dataclasses import dataclass
 
 from slotreeve.errors import SlotreeveError, Unauthenticated
@@ -18,8 +19,8 @@ from slotreeve_face_console.rendering import Rendering
 from slotreeve_face_console.routing import PageHandler
 from slotreeve_face_console.sessions import PATH, LoginSessions
 
-MOST_FORM_BYTES = 8 * 1024
-LONGEST_TOKEN = 1_000
+MOST_FORM_BYTES = 16 * 1024
+LONGEST_TOKEN = 8_192
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,11 @@ class Login:
         )
 
     def _is_needed(self) -> bool:
-        """Whether somebody without a token may not see everything. It is asked once: access counts whom it refuses."""
+        """Whether somebody without a token and certificate may not see everything. It is asked once: access counts whom
+        it refuses."""
         if self._needed is None:
             try:
-                self._needed = not self._access.caller(None).may(Right.OPERATE, "*")
+                self._needed = not Context().run(self._access.caller, None).may(Right.OPERATE, "*")
             except Unauthenticated:
                 self._needed = True
             except SlotreeveError:

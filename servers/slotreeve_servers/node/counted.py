@@ -194,6 +194,7 @@ GATEWAY: Mapping[str, Counted] = {
     "gateway_services_watched": Counted(_G, "services that callers have asked for lately"),
     "gateway_tokens": Counted(_G, "tokens in force, revoked ones excluded"),
     "gateway_refused_tokens": Counted(_C, "requests refused because their token is unknown, expired, or missing", True),
+    "gateway_openid_failures": Counted(_C, "times that the keys of the OpenID provider could not be read", True),
     "http_connections": Counted(_G, "callers connected over HTTP, with those whose requests are still worked on"),
     "http_refused_connections": Counted(_C, "connections beyond `gateway.most_connections`", True),
     "http_bad_requests": Counted(_C, "requests that were not HTTP, or whose head was too large", True),

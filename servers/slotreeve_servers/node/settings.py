@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 from slotreeve.configuration import Section
 from slotreeve.model.publisher import MAX_ZONE_LENGTH
 from slotreeve.model.rights import parse_right
+from slotreeve_protocol.addresses import is_loopback
 
 from slotreeve_servers.node.deltas import PART_BYTES
 
@@ -123,6 +125,22 @@ class GatewaySettings(Section):
         description='With tokens: the rights of callers without one, e.g. `["read:*"]`; empty: they are refused.',
     )
 
+    grants: dict[str, tuple[str, ...]] = Field(
+        default={},
+        description='With tokens: the rights of those for whom others vouch, by `"group:NAME"` or `"subject:NAME"` of '
+        'an OpenID provider, or a URI with `*` in the certificate of a caller (SPIFFE): `"spiffe://example.com/shop"`.',
+    )
+    oidc_issuer: str = Field(
+        default="", description="The OpenID provider whose signed tokens count (the claim `iss`); empty: nobody's."
+    )
+    oidc_audience: str = Field(default="", description="Whom its tokens must be for (the claim `aud`).")
+    oidc_keys: str = Field(
+        default="", description="URL or file of its public keys (JWKS); empty: as its discovery document says."
+    )
+    oidc_groups: str = Field(
+        default="groups", min_length=1, description="The claim with a caller's groups; `a.b`: claim b within a."
+    )
+
     @field_validator("sessions", "anonymous", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
@@ -135,17 +153,47 @@ class GatewaySettings(Section):
             parse_right(right)
         return value
 
+    @field_validator("grants")
+    @classmethod
+    def _rights_of_all(cls, value: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        for holder, rights in value.items():
+            if not holder.startswith(("group:", "subject:")) and "://" not in holder:
+                raise ValueError(f"{holder!r}: expected group:NAME, subject:NAME, or a URI as spiffe://DOMAIN/PATH")
+            cls._rights(rights)
+        return value
+
     @model_validator(mode="after")
     def _go_together(self) -> Self:
         if bool(self.tls_certificate) != bool(self.tls_key):
             raise ValueError("tls_certificate and tls_key: expected both or none")
         if self.tls_client_ca and not self.tls_certificate:
             raise ValueError("tls_client_ca: expected tls_certificate and tls_key as well")
+        if (self.grants or self.oidc_issuer) and self.authentication == "none":
+            raise ValueError(
+                'grants and oidc_issuer: without tokens everybody may do everything; expected authentication = "tokens"'
+            )
+        if bool(self.oidc_issuer) != bool(self.oidc_audience):
+            raise ValueError("oidc_issuer and oidc_audience: expected both or none")
+        if self.oidc_issuer and not self.grants:
+            raise ValueError("oidc_issuer: without gateway.grants its tokens allow nothing; expected grants as well")
+        for setting, place in (("oidc_issuer", self.oidc_issuer), ("oidc_keys", self.oidc_keys)):
+            if not is_safe_place(place):
+                raise ValueError(f"{setting}: {place!r} is neither https nor on this machine; anybody could send keys")
+        if any("://" in holder for holder in self.grants) and not self.tls_client_ca:
+            raise ValueError("grants: certificates count only where callers show them; expected tls_client_ca as well")
         if self.anonymous and self.authentication == "none":
             raise ValueError(
                 'anonymous: without tokens everybody may do everything; expected authentication = "tokens"'
             )
         return self
+
+
+def is_safe_place(place: str) -> bool:
+    """Whether nobody between can change what is read there: a file, or a URL with TLS or on this machine."""
+    parts = urlsplit(place)
+    if parts.scheme == "http":
+        return is_loopback(f"{parts.hostname}:80")
+    return parts.scheme in ("", "https")
 
 
 class ObjectiveSettings(Section):

@@ -139,13 +139,13 @@ def test_without_a_token_there_is_the_login_and_nothing_else() -> None:
 
 def test_a_wrong_token_leads_to_the_login_again() -> None:
     async def story(trial: ConsoleOnTrial) -> None:
-        for token in ("wrong", "", " ", "x" * 2_000):
+        for token in ("wrong", "", " ", "x" * 9_000):
             answer = await trial.log_in(token)
             assert answer.status == 401, token
             assert "set-cookie" not in answer.headers
             assert b'name="token"' in answer.body
         assert (await trial.gateway.ask("POST", "/ui/login", b"\xff", {"Content-Type": "text/plain"})).status == 400
-        assert (await trial.post("/ui/login", token="x" * 10_000)).status == 413
+        assert (await trial.post("/ui/login", token="x" * 20_000)).status == 413
 
     play(story, TwoTokens())
 
