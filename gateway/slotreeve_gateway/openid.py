@@ -94,7 +94,7 @@ class OpenIdTokens:
         """Fetch the keys. Where that fails, those before stay in use."""
         try:
             self.take(await asyncio.to_thread(self._fetched))
-        except (OSError, ValueError, jwt.PyJWTError) as error:
+        except (OSError, ValueError) as error:
             self.failures += 1
             log.error("the keys of %s cannot be read: %s", self._rules.oidc_issuer, error)
 
@@ -110,15 +110,15 @@ class OpenIdTokens:
         return self._fetch(place)
 
     def take(self, document: bytes) -> None:
-        """Use these keys from now on. Raises ValueError, jwt.PyJWTError: they are none."""
-        found = json.loads(document)
-        if not isinstance(found, dict):
-            raise ValueError("expected a JWKS: a JSON object with keys")
-        keys = {
-            key.key_id or "": key
-            for key in jwt.PyJWKSet.from_dict(found).keys
-            if key.algorithm_name in ALGORITHMS and key.public_key_use in (None, "sig")
-        }
+        """Use these keys from now on. One that cannot be used is passed over. Raises ValueError: there is none."""
+        try:
+            found = json.loads(document)
+        except RecursionError:
+            raise ValueError("its JSON is too deep") from None
+        listed = found.get("keys") if isinstance(found, dict) else None
+        if not isinstance(listed, list):
+            raise ValueError('expected a JWKS: a JSON object with a list "keys"')
+        keys = {str(key.key_id or ""): key for key in map(_usable, listed) if key is not None}
         if not keys:
             raise ValueError(f"there is no key for one of {', '.join(ALGORITHMS)} in it")
         self._keys = keys
@@ -178,6 +178,17 @@ class OpenIdTokens:
             self._wanted.set()
             raise Unauthenticated("the token is signed with a key that the provider does not publish")
         return key
+
+
+def _usable(key: object) -> jwt.PyJWK | None:
+    """The key, if it is one that signatures may be checked with."""
+    if not isinstance(key, dict) or key.get("kty") not in ("RSA", "EC", "OKP"):
+        return None
+    try:
+        made = jwt.PyJWK(key)
+    except (jwt.PyJWTError, LookupError, TypeError, ValueError, AttributeError):
+        return None  # PyJWT raises what it meets where a field is missing or of another type
+    return made if made.algorithm_name in ALGORITHMS and made.public_key_use in (None, "sig") else None
 
 
 def read_document(place: str) -> bytes:

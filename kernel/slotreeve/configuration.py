@@ -200,6 +200,8 @@ def read_toml(file: Path) -> dict[str, object]:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file}: not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{file}: its values are nested too deeply; expected a few levels") from None
 
 
 def _from_environment(variable: str, text: str) -> tuple[str, object]:

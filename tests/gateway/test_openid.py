@@ -235,13 +235,13 @@ def test_what_is_remembered_is_bounded() -> None:
     [
         (b"[]", "expected a JWKS"),
         (b"{", "Expecting"),
-        (b'{"keys": []}', "keys"),
+        (b'{"keys": []}', "there is no key for one of"),
         (b'{"keys": [{"kty": "oct", "k": "c2VjcmV0", "kid": "one", "alg": "HS256"}]}', "there is no key for one of"),
     ],
 )
 def test_keys_that_cannot_be_used_change_nothing(document: bytes, why: str) -> None:
     scene = Scene()
-    with pytest.raises((ValueError, jwt.PyJWTError), match=why):
+    with pytest.raises(ValueError, match=why):
         scene.openid.take(document)
     assert scene.access.caller(signed()).may(Right.OPERATE, "*")
 

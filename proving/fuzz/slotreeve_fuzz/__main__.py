@@ -24,6 +24,8 @@ OURS = [
     "slotreeve_machines",
     "slotreeve_events",
     "slotreeve_gateway",
+    "slotreeve_servers",
+    "jwt",
     "slotreeve_election_fle",
     "slotreeve_face_consul",
     "slotreeve_face_dns",

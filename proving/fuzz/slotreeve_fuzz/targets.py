@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import jwt
 import msgspec
+from slotreeve.clock import LoopClock
 from slotreeve.configuration import read_value
-from slotreeve.errors import MalformedFrame, ModelError, SlotreeveError, StorageError
+from slotreeve.errors import ConfigError, MalformedFrame, ModelError, SlotreeveError, StorageError, Unauthenticated
 from slotreeve.key_files import TrustedFile
 from slotreeve.keys import split_name
 from slotreeve.model.data_info import DataInfo
@@ -23,6 +25,7 @@ from slotreeve_face_consul.queries import ConsulQuery
 from slotreeve_face_dns.questions import usual_question
 from slotreeve_face_eureka.bodies import instance_of
 from slotreeve_gateway.http import decoded
+from slotreeve_gateway.openid import OpenIdTokens
 from slotreeve_machines.storage import MemoryStorage
 from slotreeve_protocol.addresses import split_endpoint
 from slotreeve_protocol.codec import decode_frame
@@ -34,6 +37,10 @@ from slotreeve_protocol.orders import Orders
 from slotreeve_protocol.overrides import Overrides
 from slotreeve_protocol.packets import frames_of
 from slotreeve_protocol.tokens import Tokens
+from slotreeve_servers.meta.swap.swap_record import SwapRecord
+from slotreeve_servers.meta.swap.swap_record import decode as decode_swap_record
+from slotreeve_servers.node.settings import GatewaySettings
+from slotreeve_servers.settings import load_settings
 
 LARGEST_BYTES = 4_096
 """Inputs are so long at most."""
@@ -100,6 +107,64 @@ def _trusted(data: bytes) -> None:
         path.unlink()
 
 
+def _configuration(data: bytes) -> None:
+    path = Path(tempfile.gettempdir()) / f"slotreeve-fuzz-{os.getpid()}.toml"
+    path.write_bytes(data)
+    try:
+        load_settings(path, {}, {})
+    finally:
+        path.unlink()
+
+
+_OPENID = GatewaySettings(
+    authentication="tokens",
+    oidc_issuer="https://sso.example.com",
+    oidc_audience="slotreeve",
+    grants={"group:a": ("read:*",)},
+)
+_KEYS_OF_PROVIDER = json.dumps(
+    {
+        "keys": [
+            {
+                "kty": "OKP",
+                "crv": "Ed25519",
+                "kid": "a",
+                # The public key of the example in RFC 8037, A.2.
+                "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+            }
+        ]
+    }
+).encode()
+
+
+def _openid_keys(data: bytes) -> None:
+    OpenIdTokens(_OPENID, _clock).take(data)
+
+
+def _openid_token(data: bytes) -> None:
+    _tokens.claims(data.decode("utf-8", "surrogateescape"))
+
+
+class _StandingClock(LoopClock):
+    def __init__(self) -> None:
+        """It needs no event loop."""
+
+    def wall_ms(self) -> int:
+        return 1_700_000_000_000
+
+
+_clock = _StandingClock()
+_tokens = OpenIdTokens(_OPENID, _clock)
+_tokens.take(_KEYS_OF_PROVIDER)
+
+
+def _a_token() -> bytes:
+    """Signed with the private key of the same example."""
+    key = jwt.PyJWK(json.loads(_KEYS_OF_PROVIDER)["keys"][0] | {"d": "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A"})
+    claims = {"iss": _OPENID.oidc_issuer, "aud": "slotreeve", "sub": "b", "exp": 1_800_000_000}
+    return jwt.encode(claims, key.key, "EdDSA", headers={"kid": "a"}).encode()
+
+
 TARGETS: Mapping[str, FuzzTarget] = {
     "packet": FuzzTarget(_packet, (MalformedFrame,), _golden_frames),
     "fle_message": FuzzTarget(
@@ -139,5 +204,15 @@ TARGETS: Mapping[str, FuzzTarget] = {
         _text(lambda text: split_endpoint(split_name(text)[1])), (ModelError,), lambda: [b"a@[::1]:80"]
     ),
     "rights": FuzzTarget(_text(lambda text: Rights([text]).hold), (ModelError,), lambda: [b"read:com.*.a"]),
+    "swap_record": FuzzTarget(
+        decode_swap_record, (StorageError,), lambda: [SwapRecord("a", 1, "fle", versions={"b": 2}).encode()]
+    ),
+    "configuration": FuzzTarget(
+        _configuration,
+        (ConfigError,),
+        lambda: [b'[gateway]\nsessions = ["127.0.0.1:1"]\n[session]\nlinger_seconds = 1\n'],
+    ),
+    "openid_keys": FuzzTarget(_openid_keys, (ValueError,), lambda: [_KEYS_OF_PROVIDER]),
+    "openid_token": FuzzTarget(_openid_token, (Unauthenticated,), lambda: [_a_token()]),
     "setting": FuzzTarget(_text(read_value), (), lambda: [b'{"a": [1]}']),
 }
