@@ -74,6 +74,7 @@ async def survive_whoever_is_killed(directory: Path, face: str, client: ClientSc
     ends. ``behind_haproxy``: the clients know HAProxy only, before two gateways; else they know both gateways."""
     size = ClusterSize(meta=1, data=3, session=2, gateway=2)
     cluster = LocalCluster(directory, size, {"face.use": face})
+    cluster.use_keys()
     front, transport = free_address(), open_transport()
     gateways = cluster.gateway_addresses
     addresses = [front] if behind_haproxy else gateways

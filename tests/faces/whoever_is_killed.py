@@ -61,6 +61,7 @@ async def follow_whoever_is_killed(
     settings = {"face.use": face} | ({"face.dns.port": DNS_PORT} if name_servers else {})
     size = ClusterSize(meta=1, data=3, session=2, gateway=2)
     cluster = LocalCluster(directory, size, settings, gateway_hosts=name_servers)
+    cluster.use_keys()
     transport, front = open_transport(), free_address()
     discovery = discovery_at(front, cluster)
     with cluster, haproxy(directory, front, cluster.gateway_addresses), discovery.running:

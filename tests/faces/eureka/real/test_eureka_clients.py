@@ -25,7 +25,7 @@ def ids(applications: Applications) -> list[str]:
 
 
 def test_the_client_reads_what_it_registered_whole_and_as_a_delta(tmp_path: Path) -> None:
-    with DevServer() as dev:
+    with DevServer("--keys", str(tmp_path / "keys")) as dev:
         url = f"http://{dev.gateway_address}/eureka/"
         follower = PROGRAM.follower(tmp_path, [dev.gateway_address])
         with PROGRAM.provider(tmp_path, [dev.gateway_address], "shop-1"), follower.running:
