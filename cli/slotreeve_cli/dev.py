@@ -9,7 +9,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from slotreeve.model.nodes import Role
 
 from slotreeve_cli.options import ConfigOption, SetOption, read_configuration
 from slotreeve_cli.run import Runnable
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
     from slotreeve_servers.settings import ServerConfiguration
 
 READY_SECONDS = 20.0
-NAMES = {Role.META: "meta-1", Role.DATA: "data-1", Role.SESSION: "session-1", Role.GATEWAY: "gateway-1"}
+NAMES = {"meta": "meta-1", "data": "data-1", "session": "session-1", "gateway": "gateway-1"}
 """The servers by role, where they have keys; in the order in which they start."""
-ASKERS = {Role.TOOL: "operator", Role.CLIENT: "program"}
+ASKERS = {"tool": "operator", "client": "program"}
 """Who else has a key."""
 
 
@@ -46,6 +45,7 @@ def dev(
 ) -> None:
     """Run meta, data, session server and gateway in this process, on loopback. It ends with Ctrl-C, and keeps
     nothing on the disk then."""
+    from slotreeve.model.nodes import Role
     from slotreeve_client.tools import run_async
     from slotreeve_servers.launch import ROLE_PORTS
 
@@ -67,26 +67,28 @@ def dev(
         run_async(_run(configurations, own.get(Role.TOOL, ""), until_eof))
 
 
-def _keys_in(directory: Path) -> dict[Role, str]:
+def _keys_in(directory: Path) -> dict[str, str]:
     """The files of the keys of each server, of a tool and of a client; they are made where they are missing. Raises
     ConfigError."""
     from slotreeve.key_files import issue
+    from slotreeve.model.nodes import Role
     from slotreeve_client.tools import new_key_pair
 
     files = {role: directory / f"{name}.toml" for role, name in (NAMES | ASKERS).items()}
     for role, file in files.items():
         if not file.exists():
-            issue(directory, file.stem, role, new_key_pair())
+            issue(directory, file.stem, Role(role), new_key_pair())
     return {role: str(file) for role, file in files.items()}
 
 
-async def _run(configurations: Mapping[Role, ServerConfiguration], tool_key: str, until_eof: bool) -> None:
+async def _run(configurations: Mapping[str, ServerConfiguration], tool_key: str, until_eof: bool) -> None:
     import random
     import secrets
     import time
 
     from slotreeve.catalogue import Catalogue
     from slotreeve.clock import MachineClock
+    from slotreeve.model.nodes import Role
     from slotreeve.ports.transport import dialled
     from slotreeve_client.administration import complete_view
     from slotreeve_client.tools import open_transport
