@@ -51,6 +51,7 @@ class SqlServer:
         self._directory = Path(tempfile.mkdtemp(prefix="slotreeve-sql-")) if directory is None else directory
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: EndWithParent | None = None
+        self._tls: tuple[bytes, bytes] | None = None
         self.host, port = free_address().split(":")
         self.port = int(port)
 
@@ -70,6 +71,11 @@ class SqlServer:
         """How the election connects; ``address`` for one that goes through a proxy."""
         return f"{self.dialect}://{user}:{password}@{address or self.address}/{database}"
 
+    def _tls_files(self) -> list[Path]:
+        """The files of the certificate and of its key; none where there is no TLS."""
+        names = ("certificate.pem", "key.pem") if self._tls is not None else ()
+        return [self._directory / name for name in names]
+
     def start(self) -> None:
         """Start it and wait until it answers; the first time, make its data directory, database and account.
 
@@ -83,6 +89,10 @@ class SqlServer:
             self._directory.mkdir(parents=True, exist_ok=True)
             _give_away(self._directory)
             self._make(data, log)
+        for file, content in zip(self._tls_files(), self._tls or (), strict=True):
+            file.write_bytes(content)
+            file.chmod(0o600)
+            _give_away(file)
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 self._command(data),
@@ -241,6 +251,10 @@ class MariaDbServer(SqlServer):
 
     dialect = "mysql"
 
+    def use_tls(self, certificate: bytes, key: bytes) -> None:
+        """Offer TLS with this certificate and key (PEM), from the next start on."""
+        self._tls = certificate, key
+
     def _make(self, data: Path, log: Path) -> None:
         programs = mariadb_programs()
         data.mkdir()
@@ -266,6 +280,7 @@ class MariaDbServer(SqlServer):
             f"--socket={self._directory / 'socket'}",
             f"--pid-file={self._directory / 'pid'}",
             "--skip-name-resolve",
+            *(f"--ssl-{what}={file}" for what, file in zip(("cert", "key"), self._tls_files(), strict=False)),
         ]
 
     def _base_command(self, programs: MariaDbPrograms, data: Path) -> list[str]:
