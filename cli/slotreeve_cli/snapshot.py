@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,7 +48,8 @@ def save(
         typer.echo(encode(data).decode(), nl=False)
         return
     try:
-        with file.open("wb" if force else "xb") as target:
+        # Hashes of tokens and values of the configuration are in it.
+        with open(file, "wb" if force else "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as target:
             target.write(encode(data))
     except FileExistsError:
         raise ConfigError(f"{file}: exists already; --force replaces it") from None

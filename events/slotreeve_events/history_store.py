@@ -33,6 +33,8 @@ PARTS = 8
 DAMAGED = ".damaged"
 CLOCK_STEP_MS = 60_000
 """A clock that was set back by less is waited for: times in one file rise."""
+PRIVATE = 0o700
+"""Mode of a history's directory: registrations are in it with their payloads."""
 MOST_LETTERS = 4_000
 """A longer text in an event is cut."""
 UNREADABLE = "disk I/O error"
@@ -97,7 +99,7 @@ class HistoryStore:
         self._is_broken = False
         self._unwritten: Path | None = None
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(PRIVATE, parents=True, exist_ok=True)
             self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except (OSError, ValueError) as error:  # ValueError: no file can have such a name
             why = error.strerror if isinstance(error, OSError) else error
@@ -222,7 +224,7 @@ class HistoryStore:
         begins_ms = max(begins_ms, self._newest_ms + 1)
         path = self._directory / f"{begins_ms:013d}{SUFFIX}"
         try:
-            self._directory.mkdir(parents=True, exist_ok=True)
+            self._directory.mkdir(PRIVATE, parents=True, exist_ok=True)
             self._current = HistoryFile(path, begins_ms, self._part_bytes)
         except (sqlite3.Error, OSError):
             self._remove(path)
