@@ -15,6 +15,7 @@ from slotreeve.catalogue import build_plugin
 from slotreeve.clock import Clock, MachineClock
 from slotreeve.errors import ClientClosed, ClientError, Refused, RequestTimeout
 from slotreeve.key_files import load_keys
+from slotreeve.keys import client_id
 from slotreeve.model.data_info import MAX_LENGTH
 from slotreeve.model.datum import NO_VERSION
 from slotreeve.model.nodes import Role
@@ -22,6 +23,7 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.model.text import check_text
 from slotreeve.offers import Port
 from slotreeve.ports import Context, Hello, Message, Transport
+from slotreeve.ports.transport import own_name
 from slotreeve_protocol.client_messages import Datum, Get, ListedUpTo, ListServices, Scope, Services
 from slotreeve_protocol.envelope import begins_like_envelope, encode_instance
 from slotreeve_protocol.instance import Instance
@@ -65,7 +67,7 @@ class Client:
     counted (:meth:`statistics`).
 
     Attributes:
-        client_id: unique id, drawn at random.
+        client_id: unique id, drawn at random; with a key, behind the name of the key.
         state: whether the client is connected.
         leases: registrations that the registry keeps for whoever renews them.
     """
@@ -75,7 +77,7 @@ class Client:
     ) -> None:
         if not addresses:
             raise ClientError("no session server address was given; give at least one host:port")
-        self.client_id = f"{rng.getrandbits(64):016x}"
+        self.client_id = client_id(own_name(transport), f"{rng.getrandbits(64):016x}")
         self.state = ClientState.CONNECTING
         self._clock, self._zone, self._request_seconds = clock, options.zone, options.request_seconds
         self._callbacks = Callbacks(clock)

@@ -222,6 +222,7 @@ class ServerHistory(MetaEvents):
         for level, at_ms, text in self._lines.take():
             event = self.note("alarm" if text.startswith("ALARM") else level, text)
             event.at_ms = at_ms
+        self.lost, self._lines.dropped = self.lost + self._lines.dropped, 0
         now_ms = self._clock.wall_ms()
         gap, self._ended_gap = self._ended_gap, None
         lapses, self._ended_lapses = self._ended_lapses, []
@@ -317,6 +318,7 @@ class _Lines(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._waiting: deque[tuple[str, int, str]] = deque(maxlen=MOST_LINES)
+        self.dropped = 0
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.name == log.name:
@@ -326,11 +328,12 @@ class _Lines(logging.Handler):
         except Exception:  # noqa: BLE001 - whoever logs a line must not fail by it
             self.handleError(record)
             return
+        self.dropped += len(self._waiting) == MOST_LINES
         self._waiting.append((record.levelname.lower(), int(record.created * 1000), text))
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
     def take(self) -> list[tuple[str, int, str]]:
-        """The lines since the last call."""
+        """The lines since the last call, but those that were too many."""
         return [self._waiting.popleft() for _ in range(len(self._waiting))]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 from enum import Enum
 from typing import Any
 
 import uvicorn
+from slotreeve.clock import LoopClock
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -53,13 +55,17 @@ class HttpConnection(HttpToolsProtocol):
         self._status = _BAD
         self._is_refused = self._is_gone = False
         self._certificate_ids: tuple[str, ...] = ()
+        self._certificate_ends_ms = 0
 
     # --- what arrives ----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
         super().connection_made(transport)
-        self._certificate_ids = _uris_of(transport.get_extra_info("peercert"))
+        certificate = transport.get_extra_info("peercert")
+        if certificate:
+            self._certificate_ids = _uris_of(certificate)
+            self._certificate_ends_ms = 1000 * ssl.cert_time_to_seconds(certificate["notAfter"])
         self._await(_Awaited.REQUEST, self._limits.head_seconds)
         if len(self.connections) > self._limits.connections:
             self._counts.refused_connections += 1
@@ -79,7 +85,7 @@ class HttpConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """The first byte of a request."""
         super().on_message_begin()
-        if self._certificate_ids:
+        if self._certificate_ids and LoopClock(self.loop).wall_ms() < self._certificate_ends_ms:
             self.scope["state"]["certificate_ids"] = self._certificate_ids
         self._head_bytes = 0
         if self._awaited is not _Awaited.REQUEST:
@@ -203,10 +209,11 @@ class HttpConnection(HttpToolsProtocol):
             task.cancel()
 
 
-def _uris_of(certificate: dict[str, Any] | None) -> tuple[str, ...]:
-    """The URIs that a certificate is issued for; SPIFFE ids are among them. It was checked in the handshake."""
-    names = (certificate or {}).get("subjectAltName", ())
-    return tuple(value for kind, value in names if kind == "URI")
+def _uris_of(certificate: dict[str, Any]) -> tuple[str, ...]:
+    """The one URI that a certificate is issued for, such as a SPIFFE id. One with several says of nobody who it is
+    (X.509-SVID, section 2). It was checked in the handshake."""
+    found = tuple(value for kind, value in certificate.get("subjectAltName", ()) if kind == "URI")
+    return found if len(found) == 1 else ()
 
 
 def _without_offer(data: bytes) -> bytes:

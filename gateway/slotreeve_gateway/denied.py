@@ -11,6 +11,7 @@ from slotreeve_client.administration import ask_any
 from slotreeve_protocol.history_messages import Denied, NoteDenials
 from slotreeve_servers.node.denials import Denials
 
+from slotreeve_gateway.lines import in_a_line
 from slotreeve_gateway.origin import ORIGIN
 from slotreeve_gateway.servers import ClusterServers
 
@@ -41,7 +42,8 @@ class DeniedCallers:
         self._denials.note(author, ORIGIN.get().address, reason)
 
     def _add(self, denied: Denied) -> None:
-        log.warning("%s at %s is denied: %s", denied.author, denied.address or "an unknown address", denied.reason)
+        who = f"{denied.author} at {denied.address or 'an unknown address'}"
+        log.warning("%s is denied %d times: %s", in_a_line(who), denied.count, in_a_line(denied.reason))
         self._untold.append(denied)
         if len(self._untold) > MOST_UNTOLD:
             self._lost += self._untold.popleft().count

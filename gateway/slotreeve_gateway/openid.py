@@ -9,10 +9,12 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping
+from http.client import HTTPException
 from pathlib import Path
+from typing import Any
 from urllib.error import URLError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import jwt
 from slotreeve.clock import Clock
@@ -51,8 +53,7 @@ class Claims:
 
     def __init__(self, claims: Mapping[str, object], groups_at: str) -> None:
         self.subject = str(claims["sub"])
-        user = claims.get("preferred_username")
-        self.name = f"{self.subject} ({user})"[:MOST_LETTERS] if isinstance(user, str) else self.subject[:MOST_LETTERS]
+        self.name = "".join(c if c.isprintable() else "?" for c in self.subject[:MOST_LETTERS])
         self.ends_ms = _ms(claims["exp"])
         self.begins_ms = _ms(claims.get("nbf", 0))
         self.groups = _groups(claims, groups_at)
@@ -94,14 +95,14 @@ class OpenIdTokens:
         """Fetch the keys. Where that fails, those before stay in use."""
         try:
             self.take(await asyncio.to_thread(self._fetched))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             self.failures += 1
             log.error("the keys of %s cannot be read: %s", self._rules.oidc_issuer, error)
 
     def _fetched(self) -> bytes:
         place = self._rules.oidc_keys
         if not place:
-            document = json.loads(self._fetch(self._rules.oidc_issuer.rstrip("/") + DISCOVERY))
+            document = _json_of(self._fetch(self._rules.oidc_issuer.rstrip("/") + DISCOVERY))
             if not isinstance(document, dict) or document.get("issuer") != self._rules.oidc_issuer:
                 raise ValueError(f"its discovery document is that of another issuer than {self._rules.oidc_issuer!r}")
             place = str(document.get("jwks_uri"))
@@ -111,10 +112,7 @@ class OpenIdTokens:
 
     def take(self, document: bytes) -> None:
         """Use these keys from now on. One that cannot be used is passed over. Raises ValueError: there is none."""
-        try:
-            found = json.loads(document)
-        except RecursionError:
-            raise ValueError("its JSON is too deep") from None
+        found = _json_of(document)
         listed = found.get("keys") if isinstance(found, dict) else None
         if not isinstance(listed, list):
             raise ValueError('expected a JWKS: a JSON object with a list "keys"')
@@ -167,7 +165,8 @@ class OpenIdTokens:
             )
             return Claims(found, self._rules.oidc_groups)
         except (jwt.PyJWTError, ValueError, RecursionError) as error:
-            raise Unauthenticated(f"the token is not good: {str(error)[:MOST_LETTERS]}") from None
+            # Not what the error says: it may quote what the caller has sent.
+            raise Unauthenticated(f"the token is not good ({type(error).__name__})") from None
 
     def _key(self, key_id: str) -> jwt.PyJWK:
         keys = self._keys or {}
@@ -178,6 +177,21 @@ class OpenIdTokens:
             self._wanted.set()
             raise Unauthenticated("the token is signed with a key that the provider does not publish")
         return key
+
+
+def _json_of(document: bytes) -> object:
+    """Raises ValueError: it is no JSON."""
+    try:
+        return json.loads(document)
+    except RecursionError:
+        raise ValueError("its JSON is too deep") from None
+
+
+class _NoOtherPlace(HTTPRedirectHandler):
+    """The keys are where the configuration or the discovery document says, and nowhere else."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> None:
+        """None: an error of HTTP instead of another place."""
 
 
 def _usable(key: object) -> jwt.PyJWK | None:
@@ -197,7 +211,7 @@ def read_document(place: str) -> bytes:
         return Path(place).read_bytes()
     request = Request(place, headers={"Accept": "application/json"})  # noqa: S310 - is_safe_place
     try:
-        with urlopen(request, timeout=FETCH_SECONDS) as answer:  # noqa: S310 - is_safe_place
+        with build_opener(_NoOtherPlace).open(request, timeout=FETCH_SECONDS) as answer:
             body: bytes = answer.read(MOST_BYTES + 1)
     except URLError as error:
         raise OSError(f"{place}: {error.reason}") from None

@@ -52,7 +52,7 @@ def load_keys(own_key: str, trusted_keys: str = "") -> KeyRing | None:
             f"{own}: this is the key of {principal.name} ({principal.role}), and {file.path} says that it is that of "
             f"{found.name} ({found.role})"
         )
-    return KeyRing(pair, first, file.newer)
+    return KeyRing(pair, first, file.newer, principal.name)
 
 
 def read_own(path: Path) -> tuple[Principal, KeyPair]:

@@ -112,17 +112,28 @@ class KeyRing:
         own: its own key. It stays, because listeners have it from the start.
         trusted: whom it trusts at first.
         newer: returns another list of trusted keys, if there is one by now. It must not raise.
+        name: of the holder of the own key, where the trusted ones need not say it.
 
     Attributes:
         trusted: whom it trusts now.
     """
 
     def __init__(
-        self, own: KeyPair, trusted: TrustedKeys, newer: Callable[[], TrustedKeys | None] = lambda: None
+        self,
+        own: KeyPair,
+        trusted: TrustedKeys,
+        newer: Callable[[], TrustedKeys | None] = lambda: None,
+        name: str = "",
     ) -> None:
         self.own = own
         self.trusted = trusted
-        self._newer = newer
+        self._newer, self._name = newer, name
+
+    @property
+    def name(self) -> str:
+        """What the holder of the own key is called; empty where neither its file nor the trusted ones say it."""
+        known = self.trusted.holder(self.own.public)
+        return self._name or (known.name if known is not None else "")
 
     def look_again(self) -> None:
         """Trust whoever is to be trusted by now."""
@@ -177,6 +188,16 @@ def checked_rights(name: str, texts: Iterable[str], clients: Container[str]) -> 
         if right is Right.OPERATE:
             raise ConfigError(f"[rights] {name}: {text!r}: operators have the key of a tool; expected read or register")
     return found
+
+
+def client_id(name: str, number: str) -> str:
+    """The id of one client among those with the key of this name."""
+    return f"{name}/{number}" if name else number
+
+
+def is_client_of(name: str, client: str) -> bool:
+    """Whether a client's id is one of those that the key of this name is for."""
+    return client == name or client.startswith(f"{name}/")
 
 
 def with_name(name: str, address: str) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from slotreeve.keys import ONE_NODE, SPEAKS_AS, Principal
+from slotreeve.keys import ONE_NODE, SPEAKS_AS, Principal, is_client_of
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Hello
+
+LONGEST_NAME = 400
+"""Longest name of a process that has a key, in characters."""
 
 
 def refusal(ours: Hello, theirs: Hello) -> str | None:
@@ -33,11 +36,16 @@ def refusal(ours: Hello, theirs: Hello) -> str | None:
 def imposture(proven: Principal, theirs: Hello) -> str | None:
     """Why the holder of a key is not who its hello says, as a sentence for its operator; None if it is.
 
-    The node of an election that probes whether another one lives says so behind its name.
+    The node of an election that probes whether another one lives says so behind its name. Of the clients with one key
+    each has an id that begins with the name of the key, so that none has the id of a client with another key.
     """
+    if len(theirs.node) > LONGEST_NAME or not theirs.node.isprintable():
+        return f"its name has {len(theirs.node)} characters; expected at most {LONGEST_NAME}, all of them printable"
     if theirs.role not in SPEAKS_AS[proven.role]:
         return f"the key of {proven.name!r} is that of a {proven.role}, not of a {theirs.role}"
     names = {proven.name, f"{proven.name} (probe)"} if proven.role is Role.META else {proven.name}
     if proven.role in ONE_NODE and theirs.node not in names:
         return f"the key is that of {proven.name!r}, not of {theirs.node!r} ([node] name, [node] key_file)"
+    if theirs.role is Role.CLIENT and not is_client_of(proven.name, theirs.node):
+        return f"the key is that of {proven.name!r}, and the id of a client with it begins with {proven.name + '/'!r}"
     return None

@@ -5,8 +5,8 @@ See docs/decisions/0024-leases-that-no-connection-holds.md.
 
 from __future__ import annotations
 
+import hashlib
 from functools import lru_cache
-from zlib import crc32
 
 from slotreeve.errors import ModelError
 from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, MAX_ZONE_LENGTH, Publisher, payload_bytes
@@ -17,6 +17,7 @@ LEASE_OWNER = "lease"
 random number."""
 SHORTEST_TTL_SECONDS = 1.0
 LONGEST_TTL_SECONDS = 86_400.0
+SUFFIX_BYTES = 16
 LONGEST_LEASE_ID = 512
 """In characters."""
 
@@ -29,8 +30,9 @@ def is_lease(record: Publisher) -> bool:
 @lru_cache(maxsize=1 << 16)
 def lease_suffix(data_info_id: str) -> str:
     """What follows the lease id in a register id. It depends on the service, so that the same lease id may be used in
-    several services."""
-    return f"-{crc32(data_info_id.encode()):08x}"
+    several services. Nobody finds another service with the same suffix: whoever may register that one could end the
+    leases of this one by it."""
+    return f"-{hashlib.blake2b(data_info_id.encode(), digest_size=SUFFIX_BYTES).hexdigest()}"
 
 
 def lease_id_of(register_id: str) -> str:

@@ -107,7 +107,7 @@ def test_a_signed_token_gives_the_rights_of_its_groups_and_of_its_subject_and_no
         operator.require(Right.REGISTER, "com.example.Shop")
     assert scene.denied == [("subject u-17", "no right to register com.example.Shop")]
     both = scene.access.caller(signed(sub="robot", groups=["shop", "unknown"], preferred_username="R2"))
-    assert both.name == "subject robot (R2)"
+    assert both.name == "subject robot"  # a user may choose the other name
     assert both.may(Right.REGISTER, "com.example.Shop")
     assert both.may(Right.READ, "com.example.Till")
     assert not both.may(Right.OPERATE, "*")
@@ -244,6 +244,11 @@ def test_keys_that_cannot_be_used_change_nothing(document: bytes, why: str) -> N
     with pytest.raises(ValueError, match=why):
         scene.openid.take(document)
     assert scene.access.caller(signed()).may(Right.OPERATE, "*")
+
+
+def test_no_subject_writes_lines_of_a_log() -> None:
+    caller = Scene().access.caller(signed(sub="robot\n2026 the boss\x1b[31m\u2028" + "x" * 500))
+    assert caller.name == "subject " + ("robot?2026 the boss?[31m?" + "x" * 500)[:100]
 
 
 def test_groups_may_stand_within_another_claim() -> None:

@@ -69,16 +69,16 @@ def test_a_client_neither_orders_anything_nor_reads_what_is_for_gateways() -> No
             client = cluster.client()
             tool = cluster.transport("night-tool", of=client_name(cluster))
             metas = [place(cluster, tool, name) for name in cluster.servers if name.startswith("meta")]
-            await put_config(tool, "slotreeve", metas, "slotreeve.greeting", b"hello")
+            await put_config(tool, "slotreeve", metas, "example.greeting", b"hello")
             await change_tokens(tool, "slotreeve", metas, lambda tokens: tokens)
             await put_config(tool, "slotreeve", metas, TOKENS_KEY, b"{}")
             shop = cluster.transport("shop", of=client_name(cluster))
             with pytest.raises(Refused, match="'shop' is that of a client, not of a tool"):
-                await put_config(shop, "slotreeve", metas, "slotreeve.greeting", b"mine")
-            seen = {key: client.watch_config(key) for key in ("slotreeve.greeting", TOKENS_KEY)}
+                await put_config(shop, "slotreeve", metas, "example.greeting", b"mine")
+            seen = {key: client.watch_config(key) for key in ("example.greeting", TOKENS_KEY)}
             for watch in seen.values():
                 await watch.ready()
-            await cluster.until(lambda: seen["slotreeve.greeting"].value == b"hello", "it is told")
+            await cluster.until(lambda: seen["example.greeting"].value == b"hello", "it is told")
             assert seen[TOKENS_KEY].value is None
 
     run(main)

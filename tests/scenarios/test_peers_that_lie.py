@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import pytest
 from slotreeve.errors import SlotreeveError
-from slotreeve.keys import KeyRing
+from slotreeve.keys import KeyRing, Principal
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Hello, Message
 from slotreeve.ports.transport import dialled
@@ -41,13 +41,24 @@ class Ignoring:
         """Nothing to do."""
 
 
+class ShopMay(SimulatedTrust):
+    """The client ``shop`` may register and read some services; all others may do everything."""
+
+    def holder(self, key: str) -> Principal | None:
+        found = super().holder(key)
+        rights = tuple(f"{right}:{service}" for right in ("register", "read") for service in SERVICES)
+        return found._replace(rights=rights) if found is not None and found.name == "shop" else found
+
+
 class KeyedCluster(SimulatedCluster):
+    """``heard``: what a liar has heard of others: ids of clients, registrations and leases."""
+
     def __init__(self, rng: random.Random) -> None:
-        super().__init__(rng, meta=1, data=2, session=2, settings={"cluster.slots": 4})
-        self.trust = SimulatedTrust()
+        super().__init__(rng, meta=1, data=2, session=2, settings={"cluster.slots": 2})
+        self.trust, self.heard = ShopMay(), list[str]()
 
     def keys(self, name: str) -> KeyRing | None:
-        return self.trust.keys_of(name)
+        return KeyRing(self.trust.keys_of(name).own, self.trust, lambda: self.trust)
 
     def failures(self) -> dict[str, dict[str, int]]:
         found = {name: server.counters() for name, server in self.servers.items()}
@@ -70,11 +81,12 @@ async def lie(cluster: KeyedCluster, rng: random.Random, sender: Role, receiver:
     members = [*view.data, *view.sessions]
     processes, addresses = [node.process_id for node in members], [node.address for node in members]
     services = [*SERVICES, *(f"{service}#@#x#@#y" for service in SERVICES)]
-    texts = [name, f"{name}@1", *cluster.servers, *processes, *addresses, *services]
+    texts = [name, f"{name}@1", f"{name}/1-1", *cluster.servers, *processes, *addresses, *services, *cluster.heard]
     numbers = [view.term, view.revision, view.table.epoch, *(slot.leader_epoch for slot in view.table.slots)]
     liar = Liar(rng, texts, numbers)
     kinds = may_send(sender, Role(receiver.partition("-")[0]))
-    hello = Hello("slotreeve", name, sender, f"{name}@1", f"127.0.0.1:{rng.randrange(2, 9)}")
+    own = f"{name}/1" if sender is Role.CLIENT else name
+    hello = Hello("slotreeve", own, sender, f"{name}@1", f"127.0.0.1:{rng.randrange(2, 9)}")
     place = dialled(transport, receiver, cluster.address(receiver))
     connection: Connection | None = None
     for _ in range(MESSAGES):
@@ -124,18 +136,24 @@ def test_a_client_that_lies_costs_the_others_nothing(seed: int) -> None:
             await cluster.ready()
             provider, consumer = cluster.client("session-1", name="other"), cluster.client("session-2", name="third")
             kept = [provider.publish("com.example.Apart", b"%d" % number) for number in range(20)]
+            await provider.leases.register("com.example.Apart", "leased", b"leased", ttl_seconds=600)
             seen = consumer.subscribe("com.example.Apart")
-            await cluster.until(lambda: seen.count == 20, "all are seen")
+            await cluster.until(lambda: seen.count == 21, "all are seen")
+            ids = [publication.register_id for publication in kept]
+            later = [f"{provider.client_id}-{number}" for number in range(20, 40)]
+            whole = seen.data_info_id
+            others = [whole, "com.example.Apart", f"com.example.Shop{whole.removeprefix('com.example.Apart')}"]
+            cluster.heard = [provider.client_id, consumer.client_id, "leased", *ids, *later, *others]
             for receiver in ("session-1", "session-2"):
                 await lie(cluster, rng, Role.CLIENT, receiver)
-            assert seen.count == 20
+            assert seen.count == 21
 
             def values() -> set[bytes]:
                 return {provider.data[0] for provider in seen.instances}
 
             kept[0].unpublish()
             provider.publish("com.example.Apart", b"new")
-            await cluster.until(lambda: seen.count == 20 and b"new" in values(), "it goes on")
+            await cluster.until(lambda: seen.count == 21 and {b"new", b"leased"} <= values(), "it goes on")
             assert cluster.failures() == {}
 
     run(main, seed=seed)

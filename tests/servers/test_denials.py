@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve_protocol.history_messages import Denied
-from slotreeve_servers.node.denials import MOST_TOLD, OTHERS, TOLD_SECONDS, Denials
+from slotreeve_servers.node.denials import LONGEST_REASON, MORE, MOST_CALLERS, MOST_TOLD, OTHERS, TOLD_SECONDS, Denials
 
 
 class Scene:
@@ -42,9 +42,21 @@ def test_who_is_denied_a_thousand_different_things_fills_no_history() -> None:
     for number in range(1_000):
         scene.denials.note("shop", "10.0.0.1", f"no right to read {number}")
     assert len(scene.told) == MOST_TOLD + 1
+    scene.denials.note("till", "10.0.0.2", "no right")
+    assert scene.told[-1] == Denied("till", "10.0.0.2", "no right")  # nobody hides another's
     scene.a_minute_later()
-    assert scene.told[-1] == Denied(*OTHERS, 1_000 - MOST_TOLD - 1)
-    assert len(scene.told) == MOST_TOLD + 2
+    assert scene.told[-1] == Denied("shop", "10.0.0.1", MORE, 1_000 - MOST_TOLD - 1)
+    assert len(scene.told) == MOST_TOLD + 3
+
+
+def test_a_thousand_callers_fill_no_history_and_a_long_reason_is_cut() -> None:
+    scene = Scene()
+    for number in range(1_000):
+        scene.denials.note("a caller", f"10.0.0.{number}", "x" * 10_000)
+    assert len(scene.told) == MOST_CALLERS + 1
+    assert max(len(denied.reason) for denied in scene.told) == LONGEST_REASON
+    scene.a_minute_later()
+    assert scene.told[-1] == Denied(*OTHERS, 1_000 - MOST_CALLERS - 1)
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 2 * MOST_TOLD)), max_size=400))

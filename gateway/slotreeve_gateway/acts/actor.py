@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-import re
 
 from slotreeve_protocol.people_messages import SettingsAre
 
 from slotreeve_gateway.access import ANONYMOUS, Caller
 from slotreeve_gateway.gateway import Gateway
+from slotreeve_gateway.lines import in_a_line
 
 log = logging.getLogger("slotreeve.gateway.acts")
-
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]").sub
 
 
 class Actor:
@@ -44,8 +42,3 @@ class Actor:
     def begins(self, deed: str) -> None:
         """Log what this caller does, before it is done: the answer of a server may be lost."""
         log.warning("%s %s", in_a_line(self.name), in_a_line(deed))
-
-
-def in_a_line(text: str) -> str:
-    """The text with control characters escaped: what others have named must not write lines of the log."""
-    return _CONTROL(lambda match: match[0].encode("unicode_escape").decode(), text)

@@ -219,6 +219,11 @@ class KeyMaker(Protocol):
         """A new key, drawn at random."""
 
 
+def own_name(transport: Transport) -> str:
+    """Whose key a transport uses; empty where it uses none."""
+    return transport.keys.name if isinstance(transport, KeyHolder) and transport.keys is not None else ""
+
+
 def dialled(transport: Transport | None, name: str, address: str) -> str:
     """What a process must connect to over ``transport`` to reach the process ``name``: with keys, an address that says
     whose it is."""

@@ -26,8 +26,8 @@ from slotreeve_servers.node.supervisor import Supervisor
 
 log = logging.getLogger("slotreeve.meta")
 
-MOST_AT_ONCE, MOST_LETTERS = 200, 200
-"""Denials in one message of a gateway, and letters of each text in one."""
+MOST_AT_ONCE, MOST_LETTERS, MOST_COUNTED = 200, 200, 1_000_000
+"""Denials in one message of a gateway, letters of each text in one, and how often one may have happened."""
 
 
 class MetaPeers(Peers):
@@ -117,9 +117,11 @@ class MetaPeers(Peers):
             raise Forbidden("the key is not that of a gateway; only gateways tell what they have denied")
         if len(message.denied) > MOST_AT_ONCE:
             raise ModelError(f"{len(message.denied)} denials in one message; expected at most {MOST_AT_ONCE}")
+        gateway = peer.proven.name if peer.proven is not None else message.gateway
         for denied in message.denied:
             author, address, reason = (text[:MOST_LETTERS] for text in (denied.author, denied.address, denied.reason))
-            self.note_denial(Denied(author, address, reason, denied.count), message.gateway[:MOST_LETTERS])
+            count = min(max(1, denied.count), MOST_COUNTED)
+            self.note_denial(Denied(author, address, reason, count), gateway[:MOST_LETTERS])
         return Done()
 
     def resign(self, request: Request | None, to: str = "") -> None:

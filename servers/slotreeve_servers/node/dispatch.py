@@ -19,6 +19,8 @@ log = logging.getLogger("slotreeve.dispatch")
 
 UNEXPECTED = "SR208"
 """Error code of the reply to a request that a role does not take, or not from the role of its sender."""
+LONGEST_COMPLAINT = 300
+"""Letters of an error about what a peer sent, in the log."""
 _NOBODY: frozenset[Role] = frozenset()
 
 
@@ -106,9 +108,10 @@ class Dispatcher:
             else:
                 self._refuse(connection, peer, message, request_id)
         except SlotreeveError as error:
-            log.warning("%s from %s: %s", kind.__name__, peer.node, error)
             if isinstance(error, Forbidden):
                 self._peers.denied(peer, str(error))
+            else:
+                peer.complain(log, "%s from %s: %s", kind.__name__, peer.node, str(error)[:LONGEST_COMPLAINT])
             if request_id is not None:
                 connection.reply(request_id, Failed(error.code, str(error)))
 
@@ -116,7 +119,8 @@ class Dispatcher:
         self.unexpected += 1
         name = type(message).__name__
         kind = "message" if request_id is None else "request"
-        log.warning("%s from the %s %s is no %s that this server takes from it", name, peer.role, peer.node, kind)
+        told = "%s from the %s %s is no %s that this server takes from it"
+        peer.complain(log, told, name, peer.role, peer.node, kind)
         self._peers.denied(peer, f"a {peer.role} may not send {name}")
         if request_id is not None:
             connection.reply(request_id, Failed(UNEXPECTED, f"this server does not take {name} from a {peer.role}"))

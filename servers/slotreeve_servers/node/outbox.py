@@ -5,6 +5,7 @@ A core keeps no connection, loop, timer or disk. The shell calls it with events;
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
@@ -20,6 +21,10 @@ Answered = Callable[[Message | None, Exception | None], None]
 """Called once with the reply to a request, or with the error that came instead of it."""
 
 
+MOST_COMPLAINTS = 10
+"""Warnings about what one connection sends."""
+
+
 class Peer:
     """One connection as a core knows it. Two connections of one process are two peers.
 
@@ -30,11 +35,12 @@ class Peer:
         address: where it is, for messages to people and for orders that name an IP address.
         application: what the program of a client is called, as it says; for people.
         proven: who it is by its key; None where no keys are used.
+        complaints: how often the log was told of something wrong that came from it.
         silence_at_close: None, unless this server has closed the connection, for instance because the peer did not
             read. Then: for how long nothing had arrived from the peer, in attended seconds.
     """
 
-    __slots__ = ("address", "application", "node", "process_id", "proven", "role", "silence_at_close")
+    __slots__ = ("address", "application", "complaints", "node", "process_id", "proven", "role", "silence_at_close")
 
     def __init__(
         self,
@@ -48,16 +54,24 @@ class Peer:
         self.node, self.role, self.process_id, self.address = node, role, process_id, address
         self.application, self.proven = application, proven
         self.silence_at_close: float | None = None
+        self.complaints = 0
 
     def __repr__(self) -> str:
         return self.node
 
+    def complain(self, log: logging.Logger, text: str, *details: object) -> None:
+        """Log a warning about what it sends. Of one that goes on sending such things only the first are logged."""
+        self.complaints += 1
+        if self.complaints <= MOST_COMPLAINTS:
+            more = " (no more of its like is logged)" if self.complaints == MOST_COMPLAINTS else ""
+            log.warning(text + more, *details)
+
     @property
     def author(self) -> str:
-        """Who it is, for the history: as it says, and whose key it has."""
-        if self.proven is None or self.proven.name == self.node:
+        """Who it is, for the history: whose key it has, and then what it says of itself."""
+        if self.proven is None:
             return self.node
-        return f"{self.node} (key {self.proven.name})"
+        return f"key {self.proven.name}" if self.proven.name == self.node else f"key {self.proven.name}, {self.node}"
 
 
 class Request(NamedTuple):

@@ -179,6 +179,7 @@ class Peers:
 
     def note_denial(self, denied: Denied, gateway: str | None = None) -> None:
         """Write down a denial, of this server or of a gateway."""
+        log.info("%s at %s is denied %d times: %s", denied.author, denied.address, denied.count, denied.reason)
         if self.history is not None:
             event = self.history.note("denied", denied.reason)
             event.author, event.address, event.member = denied.author, denied.address, gateway

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 from slotreeve.configuration import Section
 from slotreeve.model.publisher import MAX_ZONE_LENGTH
-from slotreeve.model.rights import parse_right
+from slotreeve.model.rights import ANY, parse_right
 from slotreeve_protocol.addresses import is_loopback
 
 from slotreeve_servers.node.deltas import PART_BYTES
@@ -159,6 +159,10 @@ class GatewaySettings(Section):
         for holder, rights in value.items():
             if not holder.startswith(("group:", "subject:")) and "://" not in holder:
                 raise ValueError(f"{holder!r}: expected group:NAME, subject:NAME, or a URI as spiffe://DOMAIN/PATH")
+            scheme, _, place = holder.partition("://")
+            is_uri = not holder.startswith(("group:", "subject:"))
+            if is_uri and ANY in scheme + place.partition("/")[0]:
+                raise ValueError(f"{holder!r}: expected * in the path only: whose domain it is must be said")
             cls._rights(rights)
         return value
 

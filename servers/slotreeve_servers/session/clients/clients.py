@@ -18,6 +18,7 @@ class ConnectedClient:
     Attributes:
         peer: the connection.
         permit: what it may do; None: everything.
+        own: how the ids of its registrations begin; empty where it has no key, so that nobody knows who it is.
         since: when it was made, on the attended clock.
         records: the live records that it published over this connection, by register id.
         watched: the data info ids that it subscribes to.
@@ -44,6 +45,7 @@ class ConnectedClient:
         "is_replaying",
         "is_sent_away",
         "late_seconds",
+        "own",
         "peer",
         "permit",
         "records",
@@ -59,6 +61,7 @@ class ConnectedClient:
     def __init__(self, peer: Peer, since: float = 0.0) -> None:
         self.peer, self.since = peer, since
         self.permit = permit_of(peer.proven)
+        self.own = f"{peer.node}-" if peer.proven is not None else ""
         self.records: dict[str, Publisher] = {}
         self.weight, self.requests_left, self.asked_at = 0, math.inf, since
         self.watched: set[str] = set()

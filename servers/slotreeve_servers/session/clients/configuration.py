@@ -6,16 +6,16 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from slotreeve_protocol.meta_messages import ConfigEntry, Configs
+from slotreeve_protocol.overrides import OVERRIDES_KEY
 from slotreeve_protocol.provided import config_digest
-from slotreeve_protocol.tokens import TOKENS_KEY
 
 from slotreeve_servers.node.outbox import Outbox
 from slotreeve_servers.session.clients.clients import ConnectedClient
 
 log = logging.getLogger("slotreeve.session")
 
-FOR_GATEWAYS = frozenset({TOKENS_KEY})
-"""With keys, only gateways and tools may read these entries."""
+OWN_KEYS, FOR_ALL = "slotreeve.", frozenset({OVERRIDES_KEY})
+"""With keys, only gateways and tools may read entries of slotreeve's own, but for those that every client goes by."""
 
 
 class ConfigMirror:
@@ -55,8 +55,8 @@ class ConfigMirror:
     def watch(self, client: ConnectedClient, wants: Mapping[str, int]) -> None:
         """Send ``client`` these keys from now on; at once where it does not know the newest version."""
         for key, version in wants.items():
-            if key in FOR_GATEWAYS and client.permit is not None:
-                log.warning("%s may not read %s: its key is that of a client, not of a gateway", client.peer, key)
+            if client.permit is not None and key.startswith(OWN_KEYS) and key not in FOR_ALL:
+                self._outbox.denied(client.peer, f"the key is that of a client; only gateways and tools read {key}")
                 self._send((client,), ConfigEntry(key, None, 0))
                 continue
             self._watchers.setdefault(key, {})[client] = None

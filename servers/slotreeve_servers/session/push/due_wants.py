@@ -12,6 +12,7 @@ from slotreeve.errors import AccessError, ModelError, SlotreeveError
 from slotreeve.model.rights import Right
 from slotreeve_protocol.client_messages import NotPushed, Scope, Subscribe, Unsubscribe, Want
 
+from slotreeve_servers.node.dispatch import LONGEST_COMPLAINT
 from slotreeve_servers.node.outbox import Outbox
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.clients.limits import ClientLimits
@@ -95,4 +96,5 @@ class DueWants:
             else:
                 self._services.subscribe(client, want, slot)
         if refused:
-            log.warning("%d subscriptions of %s are refused; the first: %s", len(refused), client.peer.node, refused[0])
+            told = "%d subscriptions of %s are refused; the first: %s"
+            client.peer.complain(log, told, len(refused), client.peer.node, str(refused[0])[:LONGEST_COMPLAINT])

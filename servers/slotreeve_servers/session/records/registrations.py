@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from slotreeve.errors import AccessError, Backpressure, ModelError, SlotreeveError
+from slotreeve.errors import AccessError, Backpressure, Forbidden, ModelError, SlotreeveError
 from slotreeve.model.data_info import DataInfo
 from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, MAX_REGISTER_ID_LENGTH, MAX_ZONE_LENGTH, Publisher
 from slotreeve.model.rights import Right
-from slotreeve.model.text import check_text
+from slotreeve.model.text import SHOWN, check_text
 from slotreeve.ports import SlotFunction
 from slotreeve_events.log import EventLog
 from slotreeve_protocol.client_messages import Publish, Published, Rejected
@@ -78,7 +78,7 @@ class Registrations:
             return
         now = self._outbox.now()
         submit, slots, stores = self._writes.submit, self._known_slots, self.stores
-        permit, is_near = client.permit, self.limits.is_near
+        permit, own, is_near = client.permit, client.own, self.limits.is_near
         sequence = message.sequence - 1
         for record in message.records:
             sequence += 1
@@ -89,6 +89,7 @@ class Registrations:
                 or weight > HEAVIEST
                 or len(record.register_id) > MAX_REGISTER_ID_LENGTH
                 or len(record.zone) > MAX_ZONE_LENGTH
+                or not record.register_id.startswith(own)
                 or self._writes.waiting >= self.max_pending_writes
                 or (permit is not None and not permit.allows(Right.REGISTER, record.data_info_id))
                 or is_near(client, weight)
@@ -119,6 +120,8 @@ class Registrations:
             return ModelError(f"the record publishes more than {MAX_PAYLOAD_BYTES} bytes")
         if record.session != self._process_id:
             return ModelError(f"the record names session process {record.session!r}; this is {self._process_id!r}")
+        if not record.register_id.startswith(client.own):
+            return Forbidden(f"the register id {record.register_id[:SHOWN]!r} is not one of {client.peer.node!r}")
         try:
             check_text("the register id", record.register_id, MAX_REGISTER_ID_LENGTH)
             check_text("the zone", record.zone, MAX_ZONE_LENGTH)
