@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from slotreeve_cli.options import ConfigOption, SetOption, read_configuration
+from slotreeve_cli.service_manager import READY, STOPPING, tell
 
 if TYPE_CHECKING:
     from slotreeve.errors import SlotreeveError
@@ -142,11 +143,13 @@ async def run_until_stopped(server: Runnable, node: Node, until_eof: bool) -> No
             return
         GarbageCollection(MachineClock().now).begin()
         typer.echo(f"{node.role} {node.name} listens at {server.address} (process {os.getpid()})")
+        tell(READY)
         server.given_up.add_done_callback(lambda _: stopping.set())
         await stopping.wait()
         if server.given_up.done():
             raise server.given_up.result()
     finally:
+        tell(STOPPING)
         await server.stop(Stopping.NO if server.given_up.done() else how)
 
 
