@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Callable
 from functools import cache
+from http.client import BadStatusLine
 from pathlib import Path
 
 import jwt
@@ -282,6 +283,22 @@ def test_keys_come_from_the_place_that_the_discovery_document_names(caplog: pyte
         asyncio.run(openid.refresh())
     assert (openid.is_known, openid.failures) == (True, 1)
     assert "expected https" in caplog.text
+
+
+@pytest.mark.parametrize("error", [BadStatusLine("x"), OSError("no way"), ValueError("no JSON")])
+def test_a_provider_that_answers_nonsense_is_counted_and_asked_again(error: Exception) -> None:
+    def fetch(place: str) -> bytes:
+        raise error
+
+    openid = OpenIdTokens(rules(), Clock(), fetch)
+    asyncio.run(openid.refresh())
+    assert (openid.is_known, openid.failures) == (False, 1)
+
+
+def test_a_discovery_document_that_is_too_deep_is_none() -> None:
+    openid = OpenIdTokens(rules(), Clock(), lambda place: b"[" * 100_000)
+    asyncio.run(openid.refresh())
+    assert (openid.is_known, openid.failures) == (False, 1)
 
 
 def test_keys_may_come_from_a_file(tmp_path: Path) -> None:

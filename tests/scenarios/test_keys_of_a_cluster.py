@@ -8,8 +8,10 @@ import pytest
 from slotreeve.errors import Refused, Unreachable
 from slotreeve.keys import KeyRing
 from slotreeve.ports.transport import dialled
-from slotreeve_client.administration import change_tokens, cluster_view, put_config
+from slotreeve_client.administration import change_orders, change_overrides, change_tokens, cluster_view, put_config
 from slotreeve_conformance.virtual_time import run
+from slotreeve_protocol.live_settings import SETTINGS_KEY
+from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_protocol.tokens import TOKENS_KEY
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_simulator.simulated_gateway import SimulatedGateway
@@ -80,6 +82,23 @@ def test_a_client_neither_orders_anything_nor_reads_what_is_for_gateways() -> No
                 await watch.ready()
             await cluster.until(lambda: seen["example.greeting"].value == b"hello", "it is told")
             assert seen[TOKENS_KEY].value is None
+
+    run(main)
+
+
+def test_a_client_reads_no_entry_of_slotreeve_s_own_but_the_overrides_and_asking_is_written_down() -> None:
+    async def main(rng: random.Random) -> None:
+        cluster = KeyedCluster(rng)
+        async with cluster:
+            client = cluster.client()
+            tool = cluster.transport("night-tool", of=client_name(cluster))
+            metas = [place(cluster, tool, name) for name in cluster.servers if name.startswith("meta")]
+            await change_orders(tool, "slotreeve", metas, lambda orders: Orders(frozenset({"data-9"})))
+            await change_overrides(tool, "slotreeve", metas, lambda overrides: overrides)
+            seen = {key: client.watch_config(key) for key in (ORDERS_KEY, SETTINGS_KEY, "slotreeve.anything")}
+            for watch in seen.values():
+                await watch.ready()
+            assert all(watch.value is None for watch in seen.values())
 
     run(main)
 

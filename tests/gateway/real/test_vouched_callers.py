@@ -44,6 +44,12 @@ class Provider:
 
         class Answers(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                if provider.is_elsewhere:
+                    self.send_response(302)
+                    self.send_header("Location", f"{provider.issuer}/elsewhere{self.path}")
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    return
                 body = json.dumps(provider.document(self.path)).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
@@ -55,6 +61,7 @@ class Provider:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
         self.issuer = f"http://127.0.0.1:{self.server.server_port}"
+        self.is_elsewhere = False
         self.change_key("first")
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
@@ -184,6 +191,12 @@ grants = {{ "group:shop" = ["register:com.example.Shop", "read:*"] }}
             assert register(http, "com.example.Till", token) == 403
             assert register(http, "com.example.Shop", provider.token("others")) == 403
             assert register(http, "com.example.Shop", provider.token("shop", seconds=-60)) == 401
+            provider.is_elsewhere = True  # a redirect leads to no keys
+            provider.change_key("third")
+            assert register(http, "com.example.Shop", provider.token("shop")) == 401
+            time.sleep(1)
+            assert register(http, "com.example.Shop", token) == 200
+            provider.is_elsewhere = False
             provider.change_key("second")
             gateway.until(lambda: register(http, "com.example.Shop", provider.token("shop")) == 200)
             assert register(http, "com.example.Shop", token) == 401
