@@ -1,4 +1,4 @@
-"""``slotreeve config check|show``: the settings that a server would run with, and their origin."""
+"""``slotreeve config init|check|show``: the settings that a server would run with, and their origin."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slotreeve_cli.config_init import init
 from slotreeve_cli.options import ConfigOption, Rows, RowsOption, SetOption, read_configuration
 
 if TYPE_CHECKING:
@@ -22,6 +23,12 @@ def add_to(app: typer.Typer) -> None:
         "--set node.name=meta-1",
     )(check)
     group.command("show", epilog="Example: slotreeve config show -c cluster.toml -o json")(show)
+    group.command(
+        "init",
+        epilog="Examples: slotreeve config init here  |  slotreeve config init cluster --meta meta-1=10.0.0.1 --meta "
+        "meta-2=10.0.0.2 --meta meta-3=10.0.0.3 --data data-1=10.0.0.4 --data data-2=10.0.0.5 --session "
+        "session-1=10.0.0.6",
+    )(init)
     app.add_typer(group, name="config")
 
 
@@ -38,9 +45,9 @@ def check(
     ] = False,
     output: RowsOption = Rows.TABLE,
 ) -> None:
-    """Validate the configuration for servers of every role, and build every plugin. Exit code 2 and one line if a
-    server would not start. Without --online nothing is opened or connected; with it, exit code 1 if something
-    failed."""
+    """Validate the configuration for servers of every role, or of that of its key, and build every plugin. Exit code 2
+    and one line if a server would not start. Without --online nothing is opened or connected; with it, exit code 1 if
+    something failed."""
     from slotreeve.catalogue import Catalogue
     from slotreeve_client.tools import run_async
 
@@ -74,10 +81,11 @@ async def build_all(configuration: ServerConfiguration, catalogue: Catalogue, on
     launcher = Launcher(configuration, catalogue, MachineClock(), random.Random(0))
     launcher.check()
     name, metas = configuration.settings.node.name, configuration.settings.cluster.meta
-    for role in (Role.META, Role.DATA, Role.SESSION):
-        if role is not Role.META or not name or name in metas:
+    for role in launcher.may_be:
+        if role is Role.GATEWAY:
+            launcher.http_address(launcher.gateway_node().address)
+        elif role is not Role.META or not name or name in metas:
             launcher.http_address(launcher.node(role)[1])
-    launcher.http_address(launcher.gateway_node().address)
     return await try_online(configuration, launcher) if online else []
 
 

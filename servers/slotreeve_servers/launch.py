@@ -113,6 +113,12 @@ class Launcher:
         name = self._name(Role.GATEWAY) or f"{Role.GATEWAY}-{address}"
         return Node(name, Role.GATEWAY, address, f"{name}@{self._rng.getrandbits(48):012x}", mine.zone, mine.weight)
 
+    @property
+    def may_be(self) -> tuple[Role, ...]:
+        """What a process with this configuration may be: that for which its key is, or anything that runs."""
+        runs = (Role.META, Role.DATA, Role.SESSION, Role.GATEWAY)
+        return runs if self._own is None or self._own.role not in runs else (self._own.role,)
+
     def http_address(self, bind: str) -> str:
         """Where a server that listens at ``bind`` serves health and metrics; empty: it does not.
 
