@@ -7,6 +7,7 @@ import os
 import ssl
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +23,8 @@ from slotreeve_servers.node.counted import GATEWAY
 
 pytestmark = pytest.mark.processes
 PATIENCE = 30.0
+OUT_SECONDS = 10.0
+"""Two are promised on a quiet machine; it takes some milliseconds there."""
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +126,73 @@ def test_tokens_are_issued_followed_at_once_and_revoked(dev: DevServer, tmp_path
         gateway.process.stop()
         gateway.http.close()
     assert secret not in gateway.process.tail(10_000)
+
+
+class Callers:
+    """Callers that register one instance after the other with the newest token, until they are told to end."""
+
+    def __init__(self, gateway: SafeGateway, token: str) -> None:
+        self.gateway, self.token = gateway, token
+        self.registered: list[str] = []
+        self.refused: list[int] = []
+        self._ends = threading.Event()
+        self._threads = [threading.Thread(target=self._call, args=(number,)) for number in range(3)]
+
+    def __enter__(self) -> Callers:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _call(self, caller: int) -> None:
+        number = 0
+        while not self._ends.is_set():
+            number += 1
+            name, headers = f"i-{caller}-{number}", {"Authorization": f"Bearer {self.token}"}
+            place = f"{self.gateway.url}/v1/services/com.example.Rotated/instances/{name}"
+            body = {"address": "10.0.0.1", "port": number, "ttl_seconds": 600}
+            status = self.gateway.http.put(place, json=body, headers=headers).status_code
+            if status == 200:
+                self.registered.append(name)
+            else:
+                self.refused.append(status)
+
+
+def test_a_token_is_replaced_under_load_without_a_refusal_and_the_old_one_is_out_soon(
+    dev: DevServer, tmp_path: Path
+) -> None:
+    gateway = SafeGateway(tmp_path, dev.session_address)
+    gateway.process.start()
+    rights = ("--right", "register:com.example.Rotated", "--right", "read:com.example.Rotated")
+    try:
+        gateway.until(lambda: gateway.page("/readyz?verbose") == "[+] registry\n[+] tokens\nready\n")
+        old = token_command(dev, "issue", "old", *rights)
+        gateway.until(lambda: gateway.asks(old) == 200)
+        with Callers(gateway, old) as callers:
+            new = token_command(dev, "issue", "new", *rights)
+            gateway.until(lambda: gateway.asks(new) == 200)
+            callers.token = new
+            gateway.until(lambda: len(callers.registered) > 50)
+            time.sleep(0.5)  # a request that was on its way with the old one
+            token_command(dev, "revoke", "old")
+            revoked = time.monotonic()
+            gateway.until(lambda: gateway.asks(old) == 401)
+            seconds = time.monotonic() - revoked
+            print(f"the old token was out after {seconds:.2f} s")
+            assert seconds < OUT_SECONDS
+            before = len(callers.registered)
+            gateway.until(lambda: len(callers.registered) > before + 50)
+        assert callers.refused == []
+        place = f"{gateway.url}/v1/services/com.example.Rotated/instances"
+        answer = gateway.http.get(place, headers={"Authorization": f"Bearer {new}"}).json()
+        assert {instance["id"] for instance in answer["instances"]} == set(callers.registered)
+    finally:
+        gateway.process.stop()
+        gateway.http.close()
 
 
 def test_without_the_registry_nobody_is_let_in_and_the_gateway_says_why(tmp_path: Path) -> None:
