@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from slotreeve_servers.node.counted import BY_SERVER, COUNTED, PUSH_AGE, TIMED, CounterKind
+from slotreeve_servers.node.counted import COUNTED, PUSH_AGE, TIMED, CounterKind
 
 DEPLOY = Path(__file__).resolve().parent
 PREFIX = "slotreeve_"
@@ -164,7 +164,7 @@ def alerts() -> str:
 
 # --- the dashboard ---------------------------------------------------------------------------------------------------
 
-_OF = 'cluster=~"$cluster"'
+_OF, _IN_JOB = 'cluster=~"$cluster"', 'job="slotreeve"'
 
 
 def _rate(counter: str) -> str:
@@ -217,9 +217,6 @@ def panels() -> list[tuple[str, str, list[tuple[str, str]]]]:
     ]
 
 
-_IN_JOB = 'job="slotreeve"'
-
-
 def dashboard() -> str:
     """The dashboard as Grafana imports it (schema version 39)."""
     source = {"type": "prometheus", "uid": "${source}"}
@@ -270,7 +267,6 @@ def dashboard() -> str:
 
 STOP_SECONDS: Mapping[str, int] = {"meta": 30, "data": 120, "session": 300, "gateway": 30}
 """How long an orderly end may take: a data server hands over its slots, a session server its clients."""
-COMMANDS: Mapping[str, str] = {role: f"{role} run" for role in STOP_SECONDS}
 
 
 def unit(role: str) -> str:
@@ -286,7 +282,7 @@ StartLimitIntervalSec=0
 Type=notify
 User=slotreeve
 Group=slotreeve
-ExecStart=/opt/slotreeve/bin/slotreeve {COMMANDS[role]} -c /etc/slotreeve/slotreeve.toml --name %i
+ExecStart=/opt/slotreeve/bin/slotreeve {role} run -c /etc/slotreeve/slotreeve.toml --name %i
 # Secrets and what differs from the file: SLOTREEVE__ELECTION__POSTGRES__DSN=..., SLOTREEVE__NODE__OWN_KEY=...
 EnvironmentFile=-/etc/slotreeve/%i.env
 # SIGTERM: it hands over what it has, and leaves. SIGHUP: the same, and the others expect it back.
@@ -358,7 +354,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-assert set(SEVERE | OF_CALLERS) <= {name for part in BY_SERVER.values() for name in part}
+assert COUNTED.keys() >= SEVERE | OF_CALLERS
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from slotreeve.catalogue import Catalogue
+
 OPERATOR = "operator"
-PORTS = {"meta": 7710, "data": 7720, "session": 7730, "gateway": 7740}
-"""By role, where none is given (slotreeve_servers.launch.ROLE_PORTS)."""
+ROLES = ("meta", "data", "session", "gateway")
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ def planned(role: str, text: str) -> Planned:
         ConfigError: it is not of that form.
     """
     from slotreeve.errors import ConfigError
+    from slotreeve.model.nodes import Role
+    from slotreeve_servers.launch import ROLE_PORTS
 
     name, _, place = text.partition("=")
     host, _, port = place.rpartition(":") if not place.endswith("]") else (place, "", "")
@@ -43,7 +47,7 @@ def planned(role: str, text: str) -> Planned:
         host, port = place, ""
     if not name or not host or (port and not (port.isdigit() and 0 < int(port) < 65_000)):
         raise ConfigError(f"--{role} {text}: expected NAME=HOST or NAME=HOST:PORT, e.g. {role}-1=10.0.0.1")
-    return Planned(role, name, host, int(port) if port else PORTS[role])
+    return Planned(role, name, host, int(port) if port else ROLE_PORTS[Role(role)])
 
 
 def _flag(role: str) -> typer.models.OptionInfo:
@@ -86,24 +90,20 @@ def init(
     typer.echo(f"next: {directory / 'README.txt'}")
 
 
-def _configuration(catalogue: object, servers: list[Planned], election: str) -> str:
-    from slotreeve.catalogue import Catalogue
+def _configuration(catalogue: Catalogue, servers: list[Planned], election: str) -> str:
     from slotreeve_protocol.addresses import is_loopback
 
     from slotreeve_cli.config_file import complete_file
 
-    assert isinstance(catalogue, Catalogue)
-    of = {role: [server for server in servers if server.role == role] for role in PORTS}
+    of = {role: [server for server in servers if server.role == role] for role in ROLES}
     chosen: dict[str, object] = {
         "cluster.meta": {server.name: server.address for server in of["meta"]},
         "gateway.sessions": [f"{server.name}@{server.address}" for server in of["session"]],
         "election.use": election,
-        "http.enabled": True,
+        "http.enabled": all(is_loopback(server.address) for server in servers),
     }
     if any(not is_loopback(server.address) for server in of["gateway"]):
         chosen |= {"gateway.authentication": "tokens"}
-    if any(not is_loopback(server.address) for server in servers):
-        chosen |= {"http.enabled": False}
     return complete_file(catalogue, chosen)
 
 
@@ -152,7 +152,7 @@ def environment(server: Planned, target: Path) -> str:
 
 def _operator(servers: Iterable[Planned], keys: Path) -> str:
     of: Mapping[str, list[str]] = {
-        role: [f"{server.name}@{server.address}" for server in servers if server.role == role] for role in PORTS
+        role: [f"{server.name}@{server.address}" for server in servers if server.role == role] for role in ROLES
     }
     return (
         f'export SLOTREEVE_META="{" ".join(of["meta"])}"\n'

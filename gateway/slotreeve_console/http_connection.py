@@ -16,6 +16,8 @@ from uvicorn.server import ServerState
 
 from slotreeve_console.limits import Counts, HttpLimits
 
+CERTIFICATE_IDS = "certificate_ids"
+"""Under it the state of a request has the URI of its caller's certificate."""
 MOST_HEADERS = 100
 MOST_PIPELINED = 16
 """Requests that a caller may send ahead of the answer to the first one."""
@@ -86,7 +88,7 @@ class HttpConnection(HttpToolsProtocol):
         """The first byte of a request."""
         super().on_message_begin()
         if self._certificate_ids and LoopClock(self.loop).wall_ms() < self._certificate_ends_ms:
-            self.scope["state"]["certificate_ids"] = self._certificate_ids
+            self.scope["state"][CERTIFICATE_IDS] = self._certificate_ids
         self._head_bytes = 0
         if self._awaited is not _Awaited.REQUEST:
             self._await(_Awaited.REQUEST, self._limits.head_seconds)

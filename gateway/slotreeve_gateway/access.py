@@ -15,8 +15,12 @@ class Caller(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the caller's token, for the log; ``subject NAME`` or ``certificate URI`` of one for whom others
-        vouch; :data:`ANONYMOUS` where there is nothing."""
+        """The name of the caller's token, or of a caller for whom others vouch; :data:`ANONYMOUS` where there is
+        nothing."""
+
+    @property
+    def author(self) -> str:
+        """The same for the log and the history, with what it is the name of: ``token NAME``."""
 
     def may(self, right: Right, service: str) -> bool:
         """Whether the caller has a right for a service (a data id or a data info id). Lists show what may be read."""
@@ -45,7 +49,7 @@ class GatewayAccess(Protocol):
 class _Anybody:
     """A caller without limits, where the gateway asks for no tokens."""
 
-    name = ANONYMOUS
+    name = author = ANONYMOUS
 
     def may(self, right: Right, service: str) -> bool:
         return True

@@ -8,7 +8,7 @@ from collections import deque
 from slotreeve.clock import Clock
 from slotreeve.errors import SlotreeveError
 from slotreeve_client.administration import ask_any
-from slotreeve_protocol.history_messages import Denied, NoteDenials
+from slotreeve_protocol.history_messages import MOST_DENIALS, Denied, NoteDenials
 from slotreeve_servers.node.denials import Denials
 
 from slotreeve_gateway.lines import in_a_line
@@ -20,7 +20,6 @@ log = logging.getLogger("slotreeve.gateway")
 TELL_SECONDS = 1.0
 MOST_UNTOLD = 1_000
 """So many wait while no meta server answers; older ones are only counted."""
-MOST_IN_A_MESSAGE = 100
 LOST = ("callers", "", "denied; they are not told one by one, because no meta server answered for a time")
 
 
@@ -43,7 +42,7 @@ class DeniedCallers:
 
     def _add(self, denied: Denied) -> None:
         who = f"{denied.author} at {denied.address or 'an unknown address'}"
-        log.warning("%s is denied %d times: %s", in_a_line(who), denied.count, in_a_line(denied.reason))
+        log.info("%s is denied %d times: %s", in_a_line(who), denied.count, in_a_line(denied.reason))
         self._untold.append(denied)
         if len(self._untold) > MOST_UNTOLD:
             self._lost += self._untold.popleft().count
@@ -57,7 +56,7 @@ class DeniedCallers:
     async def tell(self) -> None:
         """Tell what there is now. Where no meta server answers, it waits for the next time."""
         while self._untold or self._lost:
-            part = [self._untold.popleft() for _ in range(min(MOST_IN_A_MESSAGE, len(self._untold)))]
+            part = [self._untold.popleft() for _ in range(min(MOST_DENIALS - 1, len(self._untold)))]
             lost, self._lost = self._lost, 0
             all_of_it = [*([Denied(*LOST, lost)] if lost else []), *part]
             try:

@@ -71,7 +71,7 @@ class OpenIdTokens:
         self._rules, self._clock, self._fetch = rules, clock, fetch or read_document
         self._keys: dict[str, jwt.PyJWK] | None = None
         self._known: dict[str, Claims] = {}
-        self._wanted = asyncio.Event()
+        self._wanted = False
         self.failures = 0
 
     @property
@@ -83,13 +83,10 @@ class OpenIdTokens:
         """Fetch the keys now and again, for ever."""
         while True:
             await self.refresh()
-            self._wanted.clear()
+            due, self._wanted = self._clock.now() + REFRESH_SECONDS, False
             await self._clock.sleep(AGAIN_SECONDS)
-            try:
-                async with asyncio.timeout(REFRESH_SECONDS - AGAIN_SECONDS if self.is_known else 0):
-                    await self._wanted.wait()
-            except TimeoutError:
-                continue
+            while self.is_known and not self._wanted and self._clock.now() < due:
+                await self._clock.sleep(AGAIN_SECONDS)
 
     async def refresh(self) -> None:
         """Fetch the keys. Where that fails, those before stay in use."""
@@ -174,7 +171,7 @@ class OpenIdTokens:
         if key is None and not key_id and len(keys) == 1:
             (key,) = keys.values()
         if key is None:
-            self._wanted.set()
+            self._wanted = True
             raise Unauthenticated("the token is signed with a key that the provider does not publish")
         return key
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from slotreeve_console.http_connection import CERTIFICATE_IDS
 from starlette.types import Scope
 
-CERTIFICATE_IDS = "certificate_ids"
-"""The key in the ASGI state under which a connection has the URIs of its caller's certificate."""
 _OF_BROWSERS = (b"origin", b"sec-fetch-site")
 
 

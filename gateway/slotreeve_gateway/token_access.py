@@ -25,6 +25,7 @@ class _WithToken:
 
     def __init__(self, token: Token, denied: Deny) -> None:
         self.token, self.name, self._denied = token, token.name, denied
+        self.author = f"token {token.name}"
         self.secret_hash = bytes.fromhex(token.secret_hash)
         self._rights = Rights(token.rights)
 
@@ -33,14 +34,14 @@ class _WithToken:
 
     def require(self, right: Right, service: str) -> None:
         if not self._rights.hold(right, service):
-            self._denied(f"token {self.name}", f"no right to {right} {service}")
+            self._denied(self.author, f"no right to {right} {service}")
             raise Forbidden(f"the token {self.name} has no right to {right} {service}")
 
 
 class _WithoutToken:
     """A caller that has shown none, with what ``gateway.anonymous`` grants."""
 
-    name = ANONYMOUS
+    name = author = ANONYMOUS
 
     def __init__(self, rights: Iterable[str], denied: Deny) -> None:
         self._rights, self._denied = Rights(rights), denied
@@ -108,7 +109,7 @@ class TokenAccess:
         if not hmac.compare_digest(hash_of(secret), kept) or found is None:
             raise self._refusal("a caller", "the token is unknown or revoked")
         if found.token.has_ended(self._clock.wall_ms()):
-            raise self._refusal(f"token {found.name}", f"the token {found.name} has ended")
+            raise self._refusal(found.author, f"the token {found.name} has ended")
         return found
 
     def _refusal(self, name: str, why: str) -> Unauthenticated:

@@ -25,7 +25,8 @@ class _Vouched:
     """A caller for whom somebody else vouches."""
 
     def __init__(self, name: str, rights: Rights, denied: Deny) -> None:
-        self.name, self._rights, self._denied = name, rights, denied
+        self.name = self.author = name
+        self._rights, self._denied = rights, denied
 
     def may(self, right: Right, service: str) -> bool:
         return self._rights.hold(right, service)

@@ -30,6 +30,8 @@ SPEAKS_AS: Mapping[Role, frozenset[Role]] = {
 }
 """What the holder of a key of each role may say that it is. To servers a gateway is a client, and a tool to whom its
 callers order something."""
+OF_NAME = "/"
+"""Ends the name of a key in the ids of its clients."""
 ONE_NODE = frozenset({Role.META, Role.DATA, Role.SESSION})
 """The holder of a key of these roles is the one node that the key is named after. Clients and tools of one key may be
 many processes."""
@@ -78,9 +80,9 @@ class TrustedKeys:
         self._by_name: dict[str, list[Principal]] = {}
         for role, names in keys.items():
             for name, theirs in names.items():
-                if name in self._by_name or not name.isprintable() or not name.strip():
+                if name in self._by_name or not name.isprintable() or not name.strip() or OF_NAME in name:
                     raise ConfigError(
-                        f"[{role}] {name!r}: expected a name that no other row has, without control characters"
+                        f"[{role}] {name!r}: expected a name that no other row has, without slashes or line breaks"
                     )
                 may, where = given.get(name, ()), f"[{role}] {name}"
                 self._by_name[name] = [Principal(name, role, checked_key(key, where), may) for key in theirs]
@@ -192,12 +194,12 @@ def checked_rights(name: str, texts: Iterable[str], clients: Container[str]) -> 
 
 def client_id(name: str, number: str) -> str:
     """The id of one client among those with the key of this name."""
-    return f"{name}/{number}" if name else number
+    return f"{name}{OF_NAME}{number}" if name else number
 
 
 def is_client_of(name: str, client: str) -> bool:
-    """Whether a client's id is one of those that the key of this name is for."""
-    return client == name or client.startswith(f"{name}/")
+    """Whether a client's id is one of those that the key of this name is for. No name holds a slash."""
+    return client.startswith(f"{name}{OF_NAME}")
 
 
 def with_name(name: str, address: str) -> str:

@@ -105,6 +105,10 @@ class ChangePage(Message, frozen=True, tag=107):
     more: bool = False
 
 
+MOST_DENIALS, LONGEST_DENIAL = 200, 200
+"""Denials in one message, and letters of each text in one."""
+
+
 class Denied(msgspec.Struct, array_like=True, frozen=True):
     """Somebody was denied something. ``author``: whose key or token it was. ``address``: where the request came from;
     empty where it is not known. ``reason``: what was asked for, and what lacks. ``count``: how often it happened."""

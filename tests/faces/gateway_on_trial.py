@@ -38,7 +38,7 @@ class SomeAccess:
 
 class _TokenHolder:
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name = self.author = name
 
     def may(self, right: Right, service: str) -> bool:
         return service.startswith("open") and (right is Right.READ or (right, self.name) == (Right.REGISTER, "writer"))

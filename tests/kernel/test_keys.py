@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 from slotreeve.errors import ConfigError, Unreachable
-from slotreeve.keys import SPEAKS_AS, KeyPair, KeyRing, Principal, TrustedKeys, split_name, with_name
+from slotreeve.keys import (
+    SPEAKS_AS,
+    KeyPair,
+    KeyRing,
+    Principal,
+    TrustedKeys,
+    client_id,
+    is_client_of,
+    split_name,
+    with_name,
+)
 from slotreeve.model.nodes import Role
 
 ONE, OTHER, THIRD = "1" * 40, "2" * 40, "3" * 40
@@ -114,3 +124,10 @@ def test_only_a_server_speaks_as_a_server() -> None:
     assert set(SPEAKS_AS) == set(Role)
     for role, spoken in SPEAKS_AS.items():
         assert spoken & servers == ({role} if role in servers else set())
+
+
+def test_a_name_with_a_slash_is_refused_because_a_slash_ends_it_in_the_ids_of_clients() -> None:
+    with pytest.raises(ConfigError, match="without slashes"):
+        TrustedKeys({Role.CLIENT: {"shop/1": [ONE]}})
+    assert is_client_of("shop", client_id("shop", "1"))
+    assert not any(is_client_of("shop", other) for other in ("shop", "shop-2/1", "shopper/1", "/1", ""))

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from slotreeve.errors import ClientError, Forbidden, Refused, Unauthenticated
-from slotreeve.keys import KeyRing, Principal
 from slotreeve.ports.transport import dialled
 from slotreeve_client.administration import ask_any, cluster_leader, put_config
 from slotreeve_client.history import past_events
@@ -25,29 +24,17 @@ from slotreeve_protocol.history_messages import Denied, NoteDenials
 from slotreeve_protocol.meta_messages import Resign
 from slotreeve_protocol.tokens import Token, Tokens, new_token
 from slotreeve_servers.node.denials import TOLD_SECONDS
-from slotreeve_simulator.simulated_cluster import SimulatedCluster
-from slotreeve_simulator.simulated_keys import SimulatedTrust
 from slotreeve_transport_memory.transport import MemoryTransport
+
+from tests.scenarios.keyed_cluster import KeyedCluster
 
 MAY, MAY_NOT = "com.example.Shop", "com.secret.Vault"
 
 
-class ShopMay(SimulatedTrust):
-    """The client ``shop`` may do little; all others may do everything."""
-
-    def holder(self, key: str) -> Principal | None:
-        found = super().holder(key)
-        rights = (f"register:{MAY}", f"read:{MAY}")
-        return found._replace(rights=rights) if found is not None and found.name == "shop" else found
-
-
-class Cluster(SimulatedCluster):
+class Cluster(KeyedCluster):
     def __init__(self, rng: random.Random, directory: Path, metas: int) -> None:
-        super().__init__(rng, meta=metas, data=2, session=1, settings={"history.directory": str(directory)})
-        self.trust = ShopMay()
-
-    def keys(self, name: str) -> KeyRing | None:
-        return KeyRing(self.trust.keys_of(name).own, self.trust, lambda: self.trust)
+        rights = (f"register:{MAY}", f"read:{MAY}")
+        super().__init__(rng, rights, metas, 1, history__directory=str(directory))
 
     def asking(self, name: str) -> tuple[MemoryTransport, str, list[str]]:
         """What a tool or gateway with the key of this name asks meta servers with."""

@@ -7,58 +7,31 @@ import random
 
 import pytest
 from slotreeve.errors import Refused
-from slotreeve.keys import KeyRing, Principal
 from slotreeve.model.data_info import DataInfo
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
-from slotreeve.ports import Connection, Hello, Message
+from slotreeve.ports import Connection, Hello
 from slotreeve.ports.transport import dialled
 from slotreeve_conformance.virtual_time import run
 from slotreeve_protocol.client_messages import Publish, Rejected, Sessions
 from slotreeve_protocol.lease_messages import LeasesKnown, LeaseTerms, RegisterLeases
 from slotreeve_protocol.leases import lease_suffix
-from slotreeve_simulator.simulated_cluster import SimulatedCluster
-from slotreeve_simulator.simulated_keys import SimulatedTrust
+
+from tests.scenarios.keyed_cluster import KeyedCluster
+from tests.servers.node_scene import Reader
 
 OURS, THEIRS = "com.example.Shop", "com.bank.Till"
 
 
-class ShopMay(SimulatedTrust):
-    """The client ``shop`` may register and read one service; all others may do everything."""
-
-    def holder(self, key: str) -> Principal | None:
-        found = super().holder(key)
-        rights = (f"register:{OURS}", f"read:{OURS}")
-        return found._replace(rights=rights) if found is not None and found.name == "shop" else found
-
-
-class OneSlot(SimulatedCluster):
+class OneSlot(KeyedCluster):
     def __init__(self, rng: random.Random) -> None:
-        super().__init__(rng, meta=1, data=2, session=2, settings={"cluster.slots": 1})
-        self.trust = ShopMay()
+        super().__init__(rng, (f"register:{OURS}", f"read:{OURS}"), cluster__slots=1)
 
-    def keys(self, name: str) -> KeyRing | None:
-        return KeyRing(self.trust.keys_of(name).own, self.trust, lambda: self.trust)
-
-    async def as_shop(self, node: str, handler: Told) -> Connection:
+    async def as_shop(self, node: str, handler: Reader) -> Connection:
         """A connection with the key of ``shop`` under this id."""
         transport = self.transport("shop", of="session-1")
         place = dialled(transport, "session-1", self.address("session-1"))
         return await transport.connect(place, Hello("slotreeve", node, Role.CLIENT, f"{node}@1"), handler, 2.0)
-
-
-class Told:
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-
-    def opened(self, connection: Connection) -> None:
-        """Nothing to do."""
-
-    def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
-        self.messages.append(message)
-
-    def closed(self, connection: Connection, reason: str) -> None:
-        """Nothing to do."""
 
 
 def test_nobody_connects_under_the_id_of_a_client_with_another_key() -> None:
@@ -67,9 +40,9 @@ def test_nobody_connects_under_the_id_of_a_client_with_another_key() -> None:
         async with cluster:
             victim = cluster.client(name="bank")
             assert victim.client_id.startswith("bank/")
-            for node in (victim.client_id, "bank/1", "bank", "shopper/1", "1"):
+            for node in (victim.client_id, "bank/1", "bank", "shopper/1", "1", "shop", "shop-2/1"):
                 with pytest.raises(Refused, match="begins with 'shop/'"):
-                    await cluster.as_shop(node, Told())
+                    await cluster.as_shop(node, Reader())
 
     run(main)
 
@@ -83,18 +56,19 @@ def test_a_tombstone_with_the_register_id_of_another_client_hides_nothing_of_it(
             await victim.leases.register(THEIRS, "till", b"leased", ttl_seconds=600)
             seen = reader.subscribe(THEIRS)
             await cluster.until(lambda: seen.count == 2, "both are seen")
-            told = Told()
+            told = Reader()
             connection = await cluster.as_shop("shop/1", told)
-            await cluster.until(lambda: any(isinstance(m, Sessions) for m in told.messages), "it is let in")
+            await cluster.until(lambda: any(isinstance(m, Sessions) for m in told.received_messages), "it is let in")
             process = cluster.session("session-1").process_id
             later = [f"{victim.client_id}-{number}" for number in range(2, 6)]
             whole, ours = DataInfo.parse(THEIRS).id, DataInfo.parse(OURS).id
             connection.send(Publish(1, [Publisher("shop/1-1", ours, 1, 1, process, "", (b"ours",))]))
-            for register_id in (first.register_id, *later, "till" + lease_suffix(whole)):
+            alike = ("shop-2/1-1", "shop/1", "shop/12-1")
+            for register_id in (first.register_id, *later, *alike, "till" + lease_suffix(whole)):
                 record = Publisher(register_id, ours, 2**60, 2**40, process, "", None)
                 connection.send(Publish(1, [record]))
             await asyncio.sleep(2)
-            assert sum(isinstance(message, Rejected) for message in told.messages) == 6
+            assert sum(isinstance(message, Rejected) for message in told.received_messages) == 6 + len(alike)
             victim.publish(THEIRS, b"two")
             await victim.leases.register(THEIRS, "till", b"again", ttl_seconds=600)
             await cluster.until(lambda: seen.count == 3, "what it registers then is seen")
@@ -111,7 +85,7 @@ def test_a_lease_of_another_service_under_the_same_id_ends_nothing() -> None:
             await victim.leases.register(THEIRS, "till", b"leased", ttl_seconds=600)
             seen = victim.subscribe(THEIRS)
             await cluster.until(lambda: seen.count == 1, "it is seen")
-            connection = await cluster.as_shop("shop/1", Told())
+            connection = await cluster.as_shop("shop/1", Reader())
             for instance in range(50):
                 service = DataInfo.parse(f"{OURS}#@#i{instance}#@#DEFAULT_GROUP").id
                 answer = await connection.ask(RegisterLeases([LeaseTerms(service, "till", "", (b"x",), 1_000)]), 2.0)

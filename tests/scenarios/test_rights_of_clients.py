@@ -7,46 +7,18 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from slotreeve.errors import ClientError, RegistrationError
-from slotreeve.keys import KeyRing, Principal
 from slotreeve_client import Client
 from slotreeve_conformance.virtual_time import run
-from slotreeve_simulator.simulated_cluster import SimulatedCluster
-from slotreeve_simulator.simulated_keys import SimulatedTrust
+
+from tests.scenarios.keyed_cluster import KeyedCluster
 
 OURS, OTHERS, SECRET = "com.example.Shop", "com.example.Till", "com.secret.Vault"
 RIGHTS = (f"register:{OURS}", "read:com.example.*")
 
 
-class TrustWithRights(SimulatedTrust):
-    """The client ``shop`` has these rights; all others have all."""
-
-    def __init__(self, rights: tuple[str, ...]) -> None:
-        super().__init__()
-        self._rights = rights
-
-    def holder(self, key: str) -> Principal | None:
-        found = super().holder(key)
-        return found._replace(rights=self._rights) if found is not None and found.name == "shop" else found
-
-    def with_rights(self, rights: tuple[str, ...]) -> TrustWithRights:
-        other = TrustWithRights(rights)
-        for each in self.all():
-            other.named(each.name)
-        return other
-
-
-class ClusterWithRights(SimulatedCluster):
-    def __init__(self, rng: random.Random) -> None:
-        super().__init__(rng, meta=1, data=2, session=2)
-        self.trust = TrustWithRights(RIGHTS)
-
-    def keys(self, name: str) -> KeyRing | None:
-        return KeyRing(self.trust.keys_of(name).own, self.trust, lambda: self.trust)
-
-
-def play(scenario: Callable[[ClusterWithRights, Client, Client], Awaitable[None]]) -> None:
+def play(scenario: Callable[[KeyedCluster, Client, Client], Awaitable[None]]) -> None:
     async def main(rng: random.Random) -> None:
-        cluster = ClusterWithRights(rng)
+        cluster = KeyedCluster(rng, RIGHTS)
         async with cluster:
             other = cluster.client(name="other")
             for service in (OURS, OTHERS, SECRET):
@@ -58,7 +30,7 @@ def play(scenario: Callable[[ClusterWithRights, Client, Client], Awaitable[None]
 
 
 def test_it_registers_what_it_may_and_is_told_of_what_it_may_not() -> None:
-    async def scenario(cluster: ClusterWithRights, shop: Client, other: Client) -> None:
+    async def scenario(cluster: KeyedCluster, shop: Client, other: Client) -> None:
         allowed, refused = shop.publish(OURS, b"ours"), shop.publish(OTHERS, b"ours")
         await cluster.until(lambda: allowed.is_acknowledged, "one is stored")
         with pytest.raises(RegistrationError, match=f"the key of 'shop' lacks the right register:{OTHERS}"):
@@ -73,7 +45,7 @@ def test_it_registers_what_it_may_and_is_told_of_what_it_may_not() -> None:
 
 
 def test_it_sees_what_it_may_and_is_told_of_what_it_may_not() -> None:
-    async def scenario(cluster: ClusterWithRights, shop: Client, other: Client) -> None:
+    async def scenario(cluster: KeyedCluster, shop: Client, other: Client) -> None:
         told: list[object] = []
         allowed, refused = shop.subscribe(OTHERS), shop.subscribe(SECRET, told.append)
         await allowed.ready()
@@ -94,7 +66,7 @@ def test_it_sees_what_it_may_and_is_told_of_what_it_may_not() -> None:
 
 
 def test_it_keeps_leases_of_what_it_may_register_only() -> None:
-    async def scenario(cluster: ClusterWithRights, shop: Client, other: Client) -> None:
+    async def scenario(cluster: KeyedCluster, shop: Client, other: Client) -> None:
         await shop.leases.register(OURS, "one", b"x", ttl_seconds=30)
         with pytest.raises(ClientError, match=f"lacks the right register:{OTHERS}"):
             await shop.leases.register(OTHERS, "one", b"x", ttl_seconds=30)
@@ -108,7 +80,7 @@ def test_it_keeps_leases_of_what_it_may_register_only() -> None:
 
 
 def test_rights_that_change_count_from_its_next_connection_on_which_follows_at_once() -> None:
-    async def scenario(cluster: ClusterWithRights, shop: Client, other: Client) -> None:
+    async def scenario(cluster: KeyedCluster, shop: Client, other: Client) -> None:
         shop.publish(OURS, b"ours")
         seen = other.subscribe(OURS)
         await cluster.until(lambda: seen.count == 2, "it is registered")
@@ -122,7 +94,7 @@ def test_rights_that_change_count_from_its_next_connection_on_which_follows_at_o
 
 
 def test_what_is_refused_does_not_hold_up_the_rest() -> None:
-    async def scenario(cluster: ClusterWithRights, shop: Client, other: Client) -> None:
+    async def scenario(cluster: KeyedCluster, shop: Client, other: Client) -> None:
         for number in range(500):
             shop.subscribe(f"com.secret.{number}")
             shop.publish(f"com.secret.{number}", b"x")

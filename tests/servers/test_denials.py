@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from hypothesis import given
 from hypothesis import strategies as st
-from slotreeve_protocol.history_messages import Denied
-from slotreeve_servers.node.denials import LONGEST_REASON, MORE, MOST_CALLERS, MOST_TOLD, OTHERS, TOLD_SECONDS, Denials
+from slotreeve_protocol.history_messages import LONGEST_DENIAL, Denied
+from slotreeve_servers.node.denials import MORE, MOST_CALLERS, MOST_TOLD, OTHERS, TOLD_SECONDS, Denials
 
 
 class Scene:
@@ -54,7 +54,7 @@ def test_a_thousand_callers_fill_no_history_and_a_long_reason_is_cut() -> None:
     for number in range(1_000):
         scene.denials.note("a caller", f"10.0.0.{number}", "x" * 10_000)
     assert len(scene.told) == MOST_CALLERS + 1
-    assert max(len(denied.reason) for denied in scene.told) == LONGEST_REASON
+    assert max(len(denied.reason) for denied in scene.told) == LONGEST_DENIAL
     scene.a_minute_later()
     assert scene.told[-1] == Denied(*OTHERS, 1_000 - MOST_CALLERS - 1)
 

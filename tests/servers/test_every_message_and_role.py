@@ -77,7 +77,7 @@ def test_what_a_role_may_not_send_is_refused_by_a_server_of_each_role(receiver: 
             name = NAMES[sender]
             cluster.process_clock(name)
             transport = cluster.transport(name)
-            hello = Hello("slotreeve", name, sender, f"{name}@1")
+            hello = Hello("slotreeve", f"{name}/1" if sender is Role.CLIENT else name, sender, f"{name}@1")
             connection = await transport.connect(
                 dialled(transport, server, cluster.address(server)), hello, Silent(), 1.0
             )

@@ -31,7 +31,7 @@ class TestMemoryTransport(TransportContract):
 
 class TestMemoryTransportWithKeys(TestMemoryTransport):
     def build_as(self, hello: Hello, clock: Clock, limits: ChannelLimits) -> Transport:
-        return MemoryTransport(clock, "node", limits=limits, keys=KeyRing(PAIRS[hello.node], TRUSTED))
+        return MemoryTransport(clock, "node", limits=limits, keys=KeyRing(PAIRS[hello.node.partition("/")[0]], TRUSTED))
 
     def dialled(self, address: str) -> str:
         return with_name(SERVER.node, address)
@@ -49,7 +49,7 @@ class TestZmqTransportOnUvloop(TestZmqTransport):
 
 class TestZmqTransportWithKeys(TestZmqTransport):
     def build_as(self, hello: Hello, clock: Clock, limits: ChannelLimits) -> Transport:
-        return ZmqTransport(clock, limits, keys=KeyRing(PAIRS[hello.node], TRUSTED))
+        return ZmqTransport(clock, limits, keys=KeyRing(PAIRS[hello.node.partition("/")[0]], TRUSTED))
 
     def dialled(self, address: str) -> str:
         return with_name(SERVER.node, address)

@@ -6,7 +6,7 @@ import logging
 
 from slotreeve_protocol.people_messages import SettingsAre
 
-from slotreeve_gateway.access import ANONYMOUS, Caller
+from slotreeve_gateway.access import Caller
 from slotreeve_gateway.gateway import Gateway
 from slotreeve_gateway.lines import in_a_line
 
@@ -28,9 +28,7 @@ class Actor:
     """
 
     def __init__(self, caller: Caller, host: str | None, gateway: Gateway) -> None:
-        # Names of tokens have no blanks; those of other callers say what they are.
-        who = caller.name if caller.name == ANONYMOUS or " " in caller.name else f"token {caller.name}"
-        self.name = f"{who} at {host or 'an unknown address'}"
+        self.name = f"{caller.author} at {host or 'an unknown address'}"
         self.servers = gateway.servers.on_behalf(f"{self.name} (by {gateway.name})")
         self.registry = gateway.registry
         self._gateway = gateway

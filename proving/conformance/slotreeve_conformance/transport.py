@@ -73,18 +73,18 @@ class TransportContract(TransportFaultsContract):
     @pytest.mark.parametrize(
         ("hello", "reason"),
         [
-            (Hello("other", "client", Role.CLIENT, "p", facts=FACTS), "cluster 'test', not 'other'"),
-            (Hello("test", "client", Role.CLIENT, "p", "", 7, 9, FACTS), "protocol versions 7..9"),
+            (Hello("other", "client/1", Role.CLIENT, "p", facts=FACTS), "cluster 'test', not 'other'"),
+            (Hello("test", "client/1", Role.CLIENT, "p", "", 7, 9, FACTS), "protocol versions 7..9"),
             (
-                Hello("test", "client", Role.CLIENT, "p", facts=SlotFacts(128, 2, "crc32c")),
+                Hello("test", "client/1", Role.CLIENT, "p", facts=SlotFacts(128, 2, "crc32c")),
                 "slots is 256 here and 128 there",
             ),
             (
-                Hello("test", "client", Role.CLIENT, "p", facts=SlotFacts(256, 3, "crc32c")),
+                Hello("test", "client/1", Role.CLIENT, "p", facts=SlotFacts(256, 3, "crc32c")),
                 "replicas is 2 here and 3 there",
             ),
             (
-                Hello("test", "client", Role.CLIENT, "p", facts=SlotFacts(256, 2, "md5")),
+                Hello("test", "client/1", Role.CLIENT, "p", facts=SlotFacts(256, 2, "md5")),
                 "function is 'crc32c' here and 'md5'",
             ),
         ],
@@ -101,7 +101,7 @@ class TransportContract(TransportFaultsContract):
 
     def test_a_peer_without_slot_facts_is_accepted(self) -> None:
         async def scenario(pair: Pair) -> None:
-            assert (await pair.connect(Hello("test", "client", Role.CLIENT, "p"))).peer.facts == FACTS
+            assert (await pair.connect(Hello("test", "client/1", Role.CLIENT, "p"))).peer.facts == FACTS
 
         self.check(scenario)
 

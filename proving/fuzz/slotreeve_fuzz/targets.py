@@ -98,22 +98,18 @@ def _fle_disk(data: bytes) -> None:
     Disk(storage).read_ledger()
 
 
-def _trusted(data: bytes) -> None:
-    path = Path(tempfile.gettempdir()) / f"slotreeve-fuzz-{os.getpid()}.toml"
-    path.write_bytes(data)
-    try:
-        TrustedFile(path).read()
-    finally:
-        path.unlink()
+def _in_a_file(read: Callable[[Path], object]) -> Callable[[bytes], object]:
+    """A decoder of files, for bytes."""
 
+    def run(data: bytes) -> object:
+        path = Path(tempfile.gettempdir()) / f"slotreeve-fuzz-{os.getpid()}.toml"
+        path.write_bytes(data)
+        try:
+            return read(path)
+        finally:
+            path.unlink()
 
-def _configuration(data: bytes) -> None:
-    path = Path(tempfile.gettempdir()) / f"slotreeve-fuzz-{os.getpid()}.toml"
-    path.write_bytes(data)
-    try:
-        load_settings(path, {}, {})
-    finally:
-        path.unlink()
+    return run
 
 
 _OPENID = GatewaySettings(
@@ -198,7 +194,11 @@ TARGETS: Mapping[str, FuzzTarget] = {
     "dns_question": FuzzTarget(
         usual_question, (), lambda: [bytes.fromhex("000001000001000000000000016101620000010001")]
     ),
-    "trusted_keys": FuzzTarget(_trusted, (SlotreeveError,), lambda: [b'[data]\ndata-1 = ["' + b"1" * 40 + b'"]\n']),
+    "trusted_keys": FuzzTarget(
+        _in_a_file(lambda path: TrustedFile(path).read()),
+        (SlotreeveError,),
+        lambda: [b'[data]\ndata-1 = ["' + b"1" * 40 + b'"]\n'],
+    ),
     "data_info": FuzzTarget(_text(DataInfo.parse), (ModelError,), lambda: [b"a#@#b#@#c"]),
     "address": FuzzTarget(
         _text(lambda text: split_endpoint(split_name(text)[1])), (ModelError,), lambda: [b"a@[::1]:80"]
@@ -208,7 +208,7 @@ TARGETS: Mapping[str, FuzzTarget] = {
         decode_swap_record, (StorageError,), lambda: [SwapRecord("a", 1, "fle", versions={"b": 2}).encode()]
     ),
     "configuration": FuzzTarget(
-        _configuration,
+        _in_a_file(lambda path: load_settings(path, {}, {})),
         (ConfigError,),
         lambda: [b'[gateway]\nsessions = ["127.0.0.1:1"]\n[session]\nlinger_seconds = 1\n'],
     ),

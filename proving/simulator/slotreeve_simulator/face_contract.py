@@ -87,7 +87,7 @@ def odd_instances() -> Iterator[Instance]:
 class _Nobody:
     """A caller whose token has no right at all."""
 
-    name = "nobody"
+    name = author = "nobody"
 
     def may(self, right: Right, service: str) -> bool:
         return False

@@ -10,7 +10,7 @@ from slotreeve.model.nodes import Role
 from slotreeve.ports import Election
 from slotreeve_machines.beside import Work, Worked
 from slotreeve_protocol.general_messages import Done, Failed
-from slotreeve_protocol.history_messages import Denied, NoteDenials
+from slotreeve_protocol.history_messages import LONGEST_DENIAL, MOST_DENIALS, Denied, NoteDenials
 from slotreeve_protocol.live_settings import SETTINGS_KEY, LiveSettings
 from slotreeve_protocol.meta_messages import ConfigEntry, Configs, PutConfig, View
 from slotreeve_protocol.orders import ORDERS_KEY
@@ -26,8 +26,8 @@ from slotreeve_servers.node.supervisor import Supervisor
 
 log = logging.getLogger("slotreeve.meta")
 
-MOST_AT_ONCE, MOST_LETTERS, MOST_COUNTED = 200, 200, 1_000_000
-"""Denials in one message of a gateway, letters of each text in one, and how often one may have happened."""
+MOST_COUNTED = 1_000_000
+"""How often a gateway may say that something was denied."""
 
 
 class MetaPeers(Peers):
@@ -115,13 +115,13 @@ class MetaPeers(Peers):
         """A gateway tells what it has denied. Raises Forbidden, ModelError."""
         if peer.proven is not None and peer.proven.role is not Role.GATEWAY:
             raise Forbidden("the key is not that of a gateway; only gateways tell what they have denied")
-        if len(message.denied) > MOST_AT_ONCE:
-            raise ModelError(f"{len(message.denied)} denials in one message; expected at most {MOST_AT_ONCE}")
+        if len(message.denied) > MOST_DENIALS:
+            raise ModelError(f"{len(message.denied)} denials in one message; expected at most {MOST_DENIALS}")
         gateway = peer.proven.name if peer.proven is not None else message.gateway
         for denied in message.denied:
-            author, address, reason = (text[:MOST_LETTERS] for text in (denied.author, denied.address, denied.reason))
+            author, address, reason = (text[:LONGEST_DENIAL] for text in (denied.author, denied.address, denied.reason))
             count = min(max(1, denied.count), MOST_COUNTED)
-            self.note_denial(Denied(author, address, reason, count), gateway[:MOST_LETTERS])
+            self.note_denial(Denied(author, address, reason, count), gateway[:LONGEST_DENIAL])
         return Done()
 
     def resign(self, request: Request | None, to: str = "") -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slotreeve_protocol.history_messages import Denied
+from slotreeve_protocol.history_messages import LONGEST_DENIAL, Denied
 
 TOLD_SECONDS = 60.0
 """The same denial within this time is counted, and told once more at its end."""
@@ -12,8 +12,6 @@ MOST_TOLD = 20
 """Different denials of one caller within that time that are told one by one; its further ones are told together."""
 MOST_CALLERS = 200
 """Callers within that time that are told one by one; further ones are told together."""
-LONGEST_REASON = 200
-"""Letters of a reason that are told."""
 MORE = "denied; it was too much to tell each"
 OTHERS = ("others", "", "denied; they were too many to tell each")
 
@@ -34,7 +32,7 @@ class Denials:
         """Somebody was denied something. ``address``: empty where it is not known."""
         if not self._again:
             self._after(TOLD_SECONDS, self.tell)
-        caller, reason = (author, address), reason[:LONGEST_REASON]
+        caller, reason = (author[:LONGEST_DENIAL], address[:LONGEST_DENIAL]), reason[:LONGEST_DENIAL]
         if caller not in self._again and len(self._again) >= MOST_CALLERS:
             caller, reason = OTHERS[:2], OTHERS[2]
         again = self._again.setdefault(caller, {})

@@ -98,6 +98,7 @@ class Dispatcher:
         kind = type(message)
         try:
             if peer.role not in self._senders.get(kind, _NOBODY):
+                self._peers.denied(peer, f"a {peer.role} may not send {kind.__name__}")
                 self._refuse(connection, peer, message, request_id)
             elif request_id is None and (take := self._messages.get(kind)) is not None:
                 take(peer, message)
@@ -121,6 +122,5 @@ class Dispatcher:
         kind = "message" if request_id is None else "request"
         told = "%s from the %s %s is no %s that this server takes from it"
         peer.complain(log, told, name, peer.role, peer.node, kind)
-        self._peers.denied(peer, f"a {peer.role} may not send {name}")
         if request_id is not None:
             connection.reply(request_id, Failed(UNEXPECTED, f"this server does not take {name} from a {peer.role}"))

@@ -118,7 +118,7 @@ class SessionCore:
         self._configs = ConfigMirror(outbox)
         self.routes = Routes()
         self.writes = Writes(outbox, self.routes)
-        self._limits = ClientLimits(rules, outbox.denied)
+        self._limits = ClientLimits(rules)
         self.registrations = Registrations(
             outbox, node.process_id, slot_function, self.writes, rules.max_pending_writes, self._limits, events
         )

@@ -23,7 +23,7 @@ OPERATOR, READER = "token-of-an-operator", "token-of-a-reader"
 
 class _Holder:
     def __init__(self, name: str, rights: Mapping[Right, str]) -> None:
-        self.name, self._rights = name, rights
+        self.name, self.author, self._rights = name, f"token {name}", rights
 
     def may(self, right: Right, service: str) -> bool:
         allowed = self._rights.get(right)

@@ -111,7 +111,8 @@ class Names:
     """A caller who may do some things with services whose data id begins with a text."""
 
     def __init__(self, name: str, prefix: str, *rights: Right) -> None:
-        self.name, self._prefix, self._rights = name, prefix, rights
+        self.name = self.author = name
+        self._prefix, self._rights = prefix, rights
 
     def may(self, right: Right, service: str) -> bool:
         return right in self._rights and service.startswith(self._prefix)

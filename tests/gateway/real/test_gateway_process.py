@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -25,12 +25,6 @@ pytestmark = pytest.mark.processes
 PATIENCE = 30.0
 OUT_SECONDS = 10.0
 """Two are promised on a quiet machine; it takes some milliseconds there."""
-
-
-@pytest.fixture(scope="module")
-def dev() -> Iterator[DevServer]:
-    with DevServer() as server:
-        yield server
 
 
 class SafeGateway:
@@ -135,6 +129,7 @@ class Callers:
         self.gateway, self.token = gateway, token
         self.registered: list[str] = []
         self.refused: list[int] = []
+        self.shown: dict[int, str] = {}
         self._ends = threading.Event()
         self._threads = [threading.Thread(target=self._call, args=(number,)) for number in range(3)]
 
@@ -152,7 +147,8 @@ class Callers:
         number = 0
         while not self._ends.is_set():
             number += 1
-            name, headers = f"i-{caller}-{number}", {"Authorization": f"Bearer {self.token}"}
+            token = self.shown[caller] = self.token
+            name, headers = f"i-{caller}-{number}", {"Authorization": f"Bearer {token}"}
             place = f"{self.gateway.url}/v1/services/com.example.Rotated/instances/{name}"
             body = {"address": "10.0.0.1", "port": number, "ttl_seconds": 600}
             status = self.gateway.http.put(place, json=body, headers=headers).status_code
@@ -177,7 +173,7 @@ def test_a_token_is_replaced_under_load_without_a_refusal_and_the_old_one_is_out
             gateway.until(lambda: gateway.asks(new) == 200)
             callers.token = new
             gateway.until(lambda: len(callers.registered) > 50)
-            time.sleep(0.5)  # a request that was on its way with the old one
+            gateway.until(lambda: set(callers.shown.values()) == {new})  # none is on its way with the old one
             token_command(dev, "revoke", "old")
             revoked = time.monotonic()
             gateway.until(lambda: gateway.asks(old) == 401)

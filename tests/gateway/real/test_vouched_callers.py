@@ -30,12 +30,6 @@ pytestmark = pytest.mark.processes
 PATIENCE = 30.0
 
 
-@pytest.fixture(scope="module")
-def dev() -> Iterator[DevServer]:
-    with DevServer() as server:
-        yield server
-
-
 class Provider:
     """An OpenID provider: its discovery document, and its keys, which change."""
 
@@ -194,7 +188,7 @@ grants = {{ "group:shop" = ["register:com.example.Shop", "read:*"] }}
             provider.is_elsewhere = True  # a redirect leads to no keys
             provider.change_key("third")
             assert register(http, "com.example.Shop", provider.token("shop")) == 401
-            time.sleep(1)
+            gateway.until(lambda: "cannot be read" in gateway.process.tail())
             assert register(http, "com.example.Shop", token) == 200
             provider.is_elsewhere = False
             provider.change_key("second")

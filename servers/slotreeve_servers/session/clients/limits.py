@@ -1,16 +1,13 @@
-"""What one client of a session server may have and do, and how often it may ask. Time is an argument."""
+"""What one client of a session server may have, and how often it may ask. Pure: time is an argument."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
 
-from slotreeve.errors import Forbidden, LimitReached
+from slotreeve.errors import LimitReached
 from slotreeve.model.publisher import Publisher
-from slotreeve.model.rights import Right
 
-from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.settings import SessionSettings
 
@@ -25,16 +22,13 @@ BURST_SECONDS = 2.0
 class ClientLimits:
     """The limits of all clients alike.
 
-    Args:
-        denied: writes down that a peer lacks a right.
-
     Attributes:
         rules: those in force.
         hit: how often something was refused because of a limit.
     """
 
-    def __init__(self, rules: SessionSettings, denied: Callable[[Peer, str], None] = lambda peer, reason: None) -> None:
-        self.rules, self._denied = rules, denied
+    def __init__(self, rules: SessionSettings) -> None:
+        self.rules = rules
         self.hit = 0
         self._connections: Counter[str] = Counter()
 
@@ -69,20 +63,6 @@ class ClientLimits:
         """
         if len(client.watched) >= self.rules.most_subscriptions and data_info_id not in client.watched:
             self._refuse(client, f"{self.rules.most_subscriptions} subscriptions", "most_subscriptions")
-
-    def check_right(self, client: ConnectedClient, right: Right, data_info_id: str) -> None:
-        """Refuse what the key of a client does not allow, and write that down.
-
-        Raises:
-            Forbidden: names the right that it lacks.
-        """
-        if client.permit is None:
-            return
-        try:
-            client.permit.check(right, data_info_id)
-        except Forbidden as error:
-            self._denied(client.peer, str(error))
-            raise
 
     def check_request(self, client: ConnectedClient, now: float) -> None:
         """Count a lookup, a list or a request about leases.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Protocol
 
-from slotreeve.errors import AccessError, ModelError, SlotreeveError
+from slotreeve.errors import AccessError, Forbidden, ModelError, SlotreeveError
 from slotreeve.model.rights import Right
 from slotreeve_protocol.client_messages import NotPushed, Scope, Subscribe, Unsubscribe, Want
 
@@ -88,11 +88,14 @@ class DueWants:
                 continue
             try:
                 slot = self._slots.slot(want.data_info_id)
-                self._limits.check_right(client, Right.READ, want.data_info_id)
+                if client.permit is not None:
+                    client.permit.check(Right.READ, want.data_info_id)
                 self._limits.check_subscription(client, want.data_info_id)
             except (ModelError, AccessError) as error:
                 self._outbox.send(client.peer, NotPushed(want.data_info_id, want.scope, error.code, str(error)))
                 refused.append(error)
+                if isinstance(error, Forbidden):
+                    self._outbox.denied(client.peer, str(error))
             else:
                 self._services.subscribe(client, want, slot)
         if refused:

@@ -96,6 +96,8 @@ class Registrations:
             ):
                 refusal = self._refusal(client, record)
                 if refusal is not None:
+                    if isinstance(refusal, Forbidden):
+                        self._outbox.denied(client.peer, str(refusal))
                     self._outbox.send(client.peer, Rejected(sequence, refusal.code, str(refusal)))
                     continue
                 slot = slots[record.data_info_id]
@@ -126,7 +128,8 @@ class Registrations:
             check_text("the register id", record.register_id, MAX_REGISTER_ID_LENGTH)
             check_text("the zone", record.zone, MAX_ZONE_LENGTH)
             self.slot(record.data_info_id)
-            self.limits.check_right(client, Right.REGISTER, record.data_info_id)
+            if client.permit is not None:
+                client.permit.check(Right.REGISTER, record.data_info_id)
             self.limits.check_registration(client, record)
         except (ModelError, AccessError) as error:
             return error
