@@ -12,6 +12,9 @@
         client.publish("com.example.Greeter", b"10.0.0.1:8080").acknowledged(timeout_seconds=5)
 """
 
+from typing import TYPE_CHECKING
+
+from slotreeve.late_names import late_names
 from slotreeve_protocol.client_messages import Scope
 from slotreeve_protocol.instance import Health, Instance
 
@@ -20,13 +23,15 @@ from slotreeve_client.client import Client, ClientState, connect
 from slotreeve_client.configuration import ConfigWatch
 from slotreeve_client.instance_publication import InstancePublication
 from slotreeve_client.leases import Lease, LeaseAnswers
-from slotreeve_client.options import ClientOptions
 from slotreeve_client.provider import Provider
 from slotreeve_client.publication import Publication
 from slotreeve_client.selection import Filter, Selection
 from slotreeve_client.statistics import ClientStatistics
 from slotreeve_client.subscription import Subscription
 from slotreeve_client.threads import BlockingClient, connect_blocking
+
+if TYPE_CHECKING:
+    from slotreeve_client.options import ClientOptions
 
 __all__ = [
     "BlockingClient",
@@ -53,3 +58,5 @@ __all__ = [
     "connect",
     "connect_blocking",
 ]
+
+__getattr__ = late_names(__name__, {"ClientOptions": "slotreeve_client.options"})

@@ -9,19 +9,17 @@ import secrets
 from collections.abc import AsyncIterator, Callable
 from enum import StrEnum
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import msgspec
-from slotreeve.catalogue import build_plugin
 from slotreeve.clock import Clock, MachineClock
 from slotreeve.errors import ClientClosed, ClientError, Refused, RequestTimeout
-from slotreeve.key_files import load_keys
 from slotreeve.keys import client_id
 from slotreeve.model.data_info import MAX_LENGTH
 from slotreeve.model.datum import NO_VERSION
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.text import check_text
-from slotreeve.offers import Port
 from slotreeve.ports import Context, Hello, Message, Transport
 from slotreeve.ports.transport import own_name
 from slotreeve_protocol.client_messages import Datum, Get, ListedUpTo, ListServices, Scope, Services
@@ -36,13 +34,15 @@ from slotreeve_client.core import ClientCore
 from slotreeve_client.dumps import read_together
 from slotreeve_client.instance_publication import InstancePublication
 from slotreeve_client.leases import LeaseRegistrations
-from slotreeve_client.options import ClientOptions
 from slotreeve_client.provider import Provider
 from slotreeve_client.publication import Publication
 from slotreeve_client.reconnect import Reconnect
 from slotreeve_client.sender import Sender
 from slotreeve_client.statistics import ClientStatistics
 from slotreeve_client.subscription import Subscription
+
+if TYPE_CHECKING:
+    from slotreeve_client.options import ClientOptions
 
 log = logging.getLogger("slotreeve.client")
 
@@ -379,6 +379,13 @@ def connect(*addresses: str, options: ClientOptions | None = None) -> Client:
         PluginError: there is no such transport plugin.
         ConfigError: a file of keys cannot be used.
     """
+    # They need pydantic and pluggy, for which a program that does not connect should not wait.
+    from slotreeve.catalogue import build_plugin
+    from slotreeve.key_files import load_keys
+    from slotreeve.offers import Port
+
+    from slotreeve_client.options import ClientOptions
+
     chosen = options if options is not None else ClientOptions()
     clock, rng = MachineClock(), random.Random(secrets.randbits(64))
     keys = load_keys(chosen.own_key, chosen.trusted_keys)

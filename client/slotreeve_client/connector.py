@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from slotreeve.clock import Clock
 from slotreeve.errors import (
@@ -23,9 +23,11 @@ from slotreeve_protocol.client_messages import Moved, Redirect, Sessions, Withdr
 from slotreeve_client.dialler import Dialler
 from slotreeve_client.line import Line, send_last
 from slotreeve_client.moves import ClientMove
-from slotreeve_client.options import ClientOptions
 from slotreeve_client.race import Race
 from slotreeve_client.reconnect import Reconnect
+
+if TYPE_CHECKING:
+    from slotreeve_client.options import ClientOptions
 
 log = logging.getLogger("slotreeve.client")
 

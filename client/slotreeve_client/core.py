@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from slotreeve.errors import Backpressure, ClientClosed, ModelError, RegistrationError
 from slotreeve.model.datum import NO_VERSION
@@ -37,13 +38,15 @@ from slotreeve_protocol.provided import check_config_key
 from slotreeve_client.callbacks import Callbacks
 from slotreeve_client.configuration import ConfigWatch, ConfigWatches
 from slotreeve_client.names import ServiceNames
-from slotreeve_client.options import ClientOptions
 from slotreeve_client.postponed import Postponed
 from slotreeve_client.publication import Publication, payload
 from slotreeve_client.replay import ClientReplay
 from slotreeve_client.services import WatchedServices
 from slotreeve_client.subscription import Subscription
 from slotreeve_client.wants import ServiceKey, Wants
+
+if TYPE_CHECKING:
+    from slotreeve_client.options import ClientOptions
 
 log = logging.getLogger("slotreeve.client")
 

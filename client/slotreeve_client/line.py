@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from slotreeve.clock import Clock, Timer
 from slotreeve.errors import Backpressure, TransportError
@@ -13,8 +13,10 @@ from slotreeve.ports import Connection, Message
 from slotreeve_protocol.client_messages import GivenUp, Pong
 from slotreeve_protocol.general_messages import Ping
 
-from slotreeve_client.options import ClientOptions
 from slotreeve_client.silence import Silence
+
+if TYPE_CHECKING:
+    from slotreeve_client.options import ClientOptions
 
 log = logging.getLogger("slotreeve.client")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import TypeVar, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from slotreeve.errors import ClientClosed, RequestTimeout
 from slotreeve_protocol.client_messages import Scope
@@ -22,12 +22,14 @@ from slotreeve_client.callback_thread import CallbackThread
 from slotreeve_client.client import Client, ClientState, connect
 from slotreeve_client.configuration import ConfigWatch
 from slotreeve_client.instance_publication import InstancePublication
-from slotreeve_client.options import ClientOptions
 from slotreeve_client.provider import Provider
 from slotreeve_client.publication import Publication
 from slotreeve_client.selection import Filter, Selection
 from slotreeve_client.statistics import ClientStatistics
 from slotreeve_client.subscription import Subscription
+
+if TYPE_CHECKING:
+    from slotreeve_client.options import ClientOptions
 
 T = TypeVar("T")
 log = logging.getLogger("slotreeve.client")

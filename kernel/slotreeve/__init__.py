@@ -4,14 +4,19 @@
 :mod:`slotreeve.model`, the ports in :mod:`slotreeve.ports`, the errors in :mod:`slotreeve.errors`.
 """
 
-from slotreeve.hookspecs import hookimpl
+from typing import TYPE_CHECKING
+
+from slotreeve.late_names import late_names
 from slotreeve.model.draft import Draft
 from slotreeve.model.loads import SlotLoad
 from slotreeve.model.nodes import Server
 from slotreeve.model.plan import Plan
 from slotreeve.model.slots import Limits, Move, Slot, SlotFacts, SlotTable
-from slotreeve.offers import API_VERSION, Offer, Options, Port
 from slotreeve.ports import Context, LoadAware
+
+if TYPE_CHECKING:
+    from slotreeve.hookspecs import hookimpl
+    from slotreeve.offers import API_VERSION, Offer, Options, Port
 
 __version__ = "0.1.0"
 
@@ -34,3 +39,11 @@ __all__ = [
     "__version__",
     "hookimpl",
 ]
+
+__getattr__ = late_names(
+    __name__,
+    {
+        "hookimpl": "slotreeve.hookspecs",
+        **dict.fromkeys(["API_VERSION", "Offer", "Options", "Port"], "slotreeve.offers"),
+    },
+)
