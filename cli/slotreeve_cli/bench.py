@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import typer
-from slotreeve_bench.names import Measurement
+from slotreeve_harness.measurements import Measurement
 
 from slotreeve_cli.options import Output, OutputOption, SetOption, dotted
 

@@ -14,7 +14,7 @@ from slotreeve_cli.options import Output, OutputOption, SetOption, dotted
 
 if TYPE_CHECKING:
     from slotreeve_chaos.checker import HistoryVerdict
-    from slotreeve_harness.sql_servers import SqlServer
+    from slotreeve_chaos.sql_servers import SqlServer
 
 
 class Database(StrEnum):
@@ -69,7 +69,7 @@ def run(
 
 
 def _database(kind: Database) -> SqlServer:
-    from slotreeve_harness.sql_servers import MariaDbServer, PostgresServer
+    from slotreeve_chaos.sql_servers import MariaDbServer, PostgresServer
 
     return PostgresServer() if kind is Database.POSTGRES else MariaDbServer()
 

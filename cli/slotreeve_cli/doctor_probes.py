@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -156,10 +157,10 @@ async def look_at_versions(patient: Patient) -> VersionsSeen:
         is_native: bool | None = find_spec("google_crc32c._crc32c") is not None
     except ImportError:
         is_native = None
-    try:
-        required = requires("slotreeve") or []
-    except PackageNotFoundError:
-        required = []
+    required = list[str]()
+    for package in ("slotreeve", "slotreeve-client"):
+        with suppress(PackageNotFoundError):  # in a clone there is one for both
+            required += requires(package) or []
     return VersionsSeen(sys.version_info[:3], required, installed, is_native)
 
 

@@ -54,6 +54,11 @@ COMMANDS = {
 """Modules with the commands that each adds, in the order and under the headings of the help."""
 EXIT_CODES = """Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 not found, 4 unreachable,
 5 refused, 6 timed out, 130 interrupted."""
+ELSEWHERE = {
+    **dict.fromkeys(["slotreeve_conformance", "slotreeve_simulator", "slotreeve_chaos", "slotreeve_bench"], "proving"),
+    **dict.fromkeys(["slotreeve_spark", "pyspark", "py4j", "pandas", "pyarrow", "numpy", "matplotlib"], "spark"),
+}
+"""Modules that are not installed with the command line, by the extra that brings them."""
 PURPOSE = "A service registry: providers publish, consumers subscribe, changes arrive within milliseconds."
 
 
@@ -139,8 +144,10 @@ def main() -> None:
         sys.exit(0)
     except Exception as error:
         # Only here: the kernel takes longer to import than the help to print.
-        from slotreeve.errors import SlotreeveError
+        from slotreeve.errors import PluginError, SlotreeveError
 
+        if isinstance(error, ModuleNotFoundError) and (extra := ELSEWHERE.get((error.name or "").partition(".")[0])):
+            error = PluginError(f"this needs {error.name}, which is not installed; pip install 'slotreeve[{extra}]'")
         if not isinstance(error, SlotreeveError):
             raise
         print(f"slotreeve: error {error.code}: {error}", file=sys.stderr)

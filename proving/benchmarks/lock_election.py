@@ -25,8 +25,8 @@ from typing import Any
 import slotreeve_election_mysql
 from slotreeve.clock import MachineClock
 from slotreeve.ports import Context, Election, Leadership
+from slotreeve_chaos.sql_servers import MariaDbServer, PostgresServer, SqlServer
 from slotreeve_election_mysql import LockOptions
-from slotreeve_harness.sql_servers import MariaDbServer, PostgresServer, SqlServer
 
 PATIENCE_SECONDS = 60.0
 IDLE_SECONDS = 10.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 import pytest
-from slotreeve_bench.names import Measurement
 from slotreeve_bench.suite import BenchPlan
+from slotreeve_harness.measurements import Measurement
 from slotreeve_harness.processes import ClusterSize
 
 

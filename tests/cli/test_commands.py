@@ -77,7 +77,7 @@ ours = {name.partition(".")[0] for name in sys.modules if name.startswith("slotr
 print(sorted(ours), "pydantic" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
-    assert done.stdout == "['slotreeve_bench', 'slotreeve_cli'] False\n"
+    assert done.stdout == "['slotreeve_cli', 'slotreeve_harness'] False\n"
 
 
 def test_one_command_imports_its_own_module_only_and_the_version_none() -> None:

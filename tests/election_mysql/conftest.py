@@ -11,13 +11,13 @@ from slotreeve.catalogue import Catalogue
 from slotreeve.clock import Clock, LoopClock
 from slotreeve.offers import Port
 from slotreeve.ports import Context
+from slotreeve_chaos.sql_backends import TIMES, MariaDbBackend, PostgresBackend, close_all, fresh_tables, running
+from slotreeve_chaos.sql_programs import ServerMissing
+from slotreeve_chaos.sql_servers import PASSWORD, SqlServer
 from slotreeve_election_mysql.connection import Session
 from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.mysql import MYSQL
 from slotreeve_election_mysql.postgres import POSTGRES
-from slotreeve_harness.sql_backends import TIMES, MariaDbBackend, PostgresBackend, close_all, fresh_tables, running
-from slotreeve_harness.sql_programs import ServerMissing
-from slotreeve_harness.sql_servers import PASSWORD, SqlServer
 
 from tests.election_mysql.real_nodes import Build
 

@@ -10,6 +10,10 @@ from typing import Any
 
 from slotreeve.clock import LoopClock
 from slotreeve.ports import Context, Election, Versioned
+from slotreeve_chaos.sql_backends import DIALECTS, TIMES, fresh_tables
+from slotreeve_chaos.sql_proxy import SqlProxy
+from slotreeve_chaos.sql_servers import SqlServer
+from slotreeve_chaos.sql_watch import WatchedTables
 from slotreeve_conformance.election_backend import InstalledBackend, Wires
 from slotreeve_conformance.ensemble import CLUSTER, Ensemble
 from slotreeve_conformance.gaplessness import Change, gap
@@ -17,10 +21,6 @@ from slotreeve_conformance.sql_schedule import Moment, Schedule, Stop
 from slotreeve_election_mysql import LockOptions
 from slotreeve_election_mysql.connection import Session
 from slotreeve_election_mysql.dialect import Tables
-from slotreeve_harness.sql_backends import DIALECTS, TIMES, fresh_tables
-from slotreeve_harness.sql_proxy import SqlProxy
-from slotreeve_harness.sql_servers import SqlServer
-from slotreeve_harness.sql_watch import WatchedTables
 
 PATIENCE_SECONDS = 15.0
 MOST_ATTEMPTS = 300

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from slotreeve_harness.sql_programs import ServerMissing
-from slotreeve_harness.sql_servers import MariaDbServer
+from slotreeve_chaos.sql_programs import ServerMissing
+from slotreeve_chaos.sql_servers import MariaDbServer
 
 
 def test_without_mariadb_and_without_apt_the_error_says_what_to_install(

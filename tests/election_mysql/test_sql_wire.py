@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 from slotreeve.ports import Versioned
+from slotreeve_chaos.sql_wire import MySqlWire, PostgresWire, Wire
 from slotreeve_conformance.gaplessness import Change, gap
 from slotreeve_conformance.sql_interleaving import orders
 from slotreeve_conformance.sql_schedule import Moment, Schedule, Statement, Stop
-from slotreeve_harness.sql_wire import MySqlWire, PostgresWire, Wire
 
 
 def postgres(kind: bytes, body: bytes) -> bytes:

@@ -30,9 +30,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "slotreeve_transport_memory",
         "slotreeve_election_mysql",
     },
+    "slotreeve_harness": {*REGISTRY},
     # The stores of the election suite are the tables of the lock election: it copies them, and sets them back.
-    "slotreeve_harness": {*REGISTRY, "slotreeve_conformance", "slotreeve_election_mysql"},
-    "slotreeve_chaos": {*REGISTRY, "slotreeve_harness"},
+    "slotreeve_chaos": {*REGISTRY, "slotreeve_harness", "slotreeve_conformance", "slotreeve_election_mysql"},
     # The comparison of elections simulates them; the lock election is put together with a simulated table.
     "slotreeve_spark": {
         *REGISTRY,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slotreeve_client.tools import open_transport
+from slotreeve_harness.measurements import Measurement
 from slotreeve_harness.processes import ClusterSize, LocalCluster
 
 from slotreeve_bench.busy import BusyPlan, measure_busy
@@ -21,7 +22,6 @@ from slotreeve_bench.hostile import HostilePlan, measure_hostile
 from slotreeve_bench.large import LargePlan, measure_large
 from slotreeve_bench.latency import measure_latency
 from slotreeve_bench.lookups import measure_lookups
-from slotreeve_bench.names import Measurement
 from slotreeve_bench.restart import measure_rolling_restart
 from slotreeve_bench.throughput import measure_throughput
 

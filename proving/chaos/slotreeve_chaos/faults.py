@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from slotreeve_harness.sql_servers import SqlServer
-
 from slotreeve_chaos.network_faults import LinkFaults, ServerConnectionFaults
 from slotreeve_chaos.processor_faults import ProcessorFaults
 from slotreeve_chaos.proxy import Proxy
 from slotreeve_chaos.server_faults import DatabaseFaults, ServerFaults
+from slotreeve_chaos.sql_servers import SqlServer
 from slotreeve_chaos.targets import ChaosTargets
 from slotreeve_chaos.workload import ChaosWorkload
 

@@ -16,7 +16,6 @@ from slotreeve_client.administration import ask_any, cluster_leader, cluster_vie
 from slotreeve_client.tools import client_options, open_transport
 from slotreeve_harness.processes import ClusterSize, LocalCluster
 from slotreeve_harness.server_logs import raised
-from slotreeve_harness.sql_servers import SqlServer
 from slotreeve_protocol.meta_messages import GetLeader, LeaderIs
 
 from slotreeve_chaos.diallers import Diallers
@@ -27,6 +26,7 @@ from slotreeve_chaos.lateness import Lateness
 from slotreeve_chaos.leases import ChaosLeases
 from slotreeve_chaos.network_faults import HERD
 from slotreeve_chaos.proxy import Proxy
+from slotreeve_chaos.sql_servers import SqlServer
 from slotreeve_chaos.targets import ChaosTargets
 from slotreeve_chaos.workload import ChaosWorkload
 

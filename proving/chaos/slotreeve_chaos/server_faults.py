@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Awaitable, Callable
 
 from slotreeve.model.nodes import Role
-from slotreeve_harness.sql_servers import SqlServer
 
+from slotreeve_chaos.sql_servers import SqlServer
 from slotreeve_chaos.targets import ROLES, ChaosTargets
 
 DOWN_SECONDS = (0.0, 3.0)

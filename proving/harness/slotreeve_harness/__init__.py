@@ -1,1 +1,1 @@
-"""Real servers for tests, demonstration and benchmarks: clusters of processes, and databases."""
+"""Clusters of real processes on this machine, for people, the demonstration, tests and benchmarks."""

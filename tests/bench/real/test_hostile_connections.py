@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 from slotreeve.errors import ClientError
 from slotreeve_bench.hostile import HostilePlan, measure_hostile
-from slotreeve_bench.names import Measurement
 from slotreeve_bench.suite import BenchPlan, measure
+from slotreeve_harness.measurements import Measurement
 from slotreeve_harness.processes import ClusterSize, LocalCluster
 
 pytestmark = pytest.mark.processes

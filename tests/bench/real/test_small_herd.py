@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 from slotreeve_bench.herd import HerdPlan
-from slotreeve_bench.names import Measurement
 from slotreeve_bench.suite import BenchPlan, measure
+from slotreeve_harness.measurements import Measurement
 from slotreeve_harness.processes import ClusterSize
 
 pytestmark = pytest.mark.processes

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Transport
+from slotreeve_chaos.sql_backends import TIMES, fresh_tables
 from slotreeve_harness.processes import ClusterSize, LocalCluster
-from slotreeve_harness.sql_backends import TIMES, fresh_tables
 from slotreeve_protocol.orders import ORDERS_KEY
 
 from tests.election_mysql.conftest import shared_server

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 import pytest
+from slotreeve_chaos.sql_servers import SqlServer
 from slotreeve_cli import election_ddl
 from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.mysql import MYSQL
 from slotreeve_election_mysql.postgres import POSTGRES
-from slotreeve_harness.sql_servers import SqlServer
 
 
 @pytest.mark.processes

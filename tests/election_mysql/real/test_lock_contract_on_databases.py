@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from slotreeve_chaos.sql_backends import MariaDbBackend, PostgresBackend
+from slotreeve_chaos.sql_servers import SqlServer
 from slotreeve_conformance.election import ElectionContract
 from slotreeve_conformance.election_backend import ElectionBackend
-from slotreeve_harness.sql_backends import MariaDbBackend, PostgresBackend
-from slotreeve_harness.sql_servers import SqlServer
 
 
 @pytest.mark.processes

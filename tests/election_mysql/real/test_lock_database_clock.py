@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from slotreeve.errors import SlotreeveError
-from slotreeve_harness.shifted_clock import ShiftedClock
-from slotreeve_harness.sql_programs import ServerMissing
-from slotreeve_harness.sql_servers import MariaDbServer, PostgresServer, SqlServer
+from slotreeve_chaos.shifted_clock import ShiftedClock
+from slotreeve_chaos.sql_programs import ServerMissing
+from slotreeve_chaos.sql_servers import MariaDbServer, PostgresServer, SqlServer
 
 from tests.election_mysql.scheduled_nodes import LOOK, RENEW, STEADY, TAKE_OVER, ScheduledNodes, play, until
 

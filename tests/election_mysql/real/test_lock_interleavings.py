@@ -13,8 +13,8 @@ from typing import Protocol, cast
 
 import pytest
 from slotreeve.errors import ElectionError
+from slotreeve_chaos.sql_servers import SqlServer
 from slotreeve_conformance.sql_interleaving import Interleaving, orders
-from slotreeve_harness.sql_servers import SqlServer
 
 from tests.election_mysql.scheduled_nodes import OF_TABLE, ScheduledNodes, play, until
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from slotreeve_chaos.sql_servers import SqlServer
 from slotreeve_election_mysql.connection import Session
 from slotreeve_election_mysql.mysql import MYSQL
 from slotreeve_election_mysql.postgres import POSTGRES
-from slotreeve_harness.sql_servers import SqlServer
 
 pytestmark = pytest.mark.processes
 

@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 import trustme
 from slotreeve.errors import SlotreeveError
+from slotreeve_chaos.sql_servers import MariaDbServer, PostgresServer, SqlServer
 from slotreeve_election_mysql.connection import Session
 from slotreeve_election_mysql.mysql import MYSQL
 from slotreeve_election_mysql.postgres import POSTGRES
-from slotreeve_harness.sql_servers import MariaDbServer, PostgresServer, SqlServer
 
 from tests.election_mysql.conftest import shared_server
 from tests.election_mysql.real_nodes import Build, play, started, until

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from slotreeve.errors import ElectionError
+from slotreeve_chaos.sql_backends import TIMES
+from slotreeve_chaos.sql_servers import SqlServer
 from slotreeve_cli.main import app
 from slotreeve_election_mysql.connection import Session
 from slotreeve_election_mysql.database_election import DatabaseLockElection
-from slotreeve_harness.sql_backends import TIMES
-from slotreeve_harness.sql_servers import SqlServer
 from typer.testing import CliRunner
 
 from tests.election_mysql.real_nodes import Build, play, started, until

@@ -11,8 +11,8 @@ import contextlib
 import pytest
 from slotreeve.errors import NotLeader
 from slotreeve.ports import Versioned
+from slotreeve_chaos.sql_servers import SqlServer
 from slotreeve_conformance.sql_schedule import Moment, Stop
-from slotreeve_harness.sql_servers import SqlServer
 
 from tests.election_mysql.scheduled_nodes import (
     HOLD_ROW,

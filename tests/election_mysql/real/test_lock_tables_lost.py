@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from slotreeve.errors import ElectionError, SlotreeveError
-from slotreeve_harness.sql_backends import ServerStore
-from slotreeve_harness.sql_servers import SqlServer
+from slotreeve_chaos.sql_backends import ServerStore
+from slotreeve_chaos.sql_servers import SqlServer
 
 from tests.election_mysql.scheduled_nodes import HOLD_ROW, PUT, STEADY, ScheduledNodes, play, until
 

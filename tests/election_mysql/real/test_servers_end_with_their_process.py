@@ -9,13 +9,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from slotreeve_harness.sql_servers import MariaDbServer, PostgresServer, SqlServer
+from slotreeve_chaos.sql_servers import MariaDbServer, PostgresServer, SqlServer
 
 from tests.election_mysql.conftest import BACKENDS, shared_server
 
 CODE = """
 import time
-from slotreeve_harness.sql_servers import MariaDbServer, PostgresServer
+from slotreeve_chaos.sql_servers import MariaDbServer, PostgresServer
 server = {name}()
 server.start()
 print(server._process.pid, server._directory, flush=True)

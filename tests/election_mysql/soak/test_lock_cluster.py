@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 import slotreeve_transport_zmq
 from slotreeve.ports import Transport
+from slotreeve_chaos.sql_backends import TIMES, ServerStore
+from slotreeve_chaos.sql_servers import SqlServer
 from slotreeve_client.administration import cluster_leader, cluster_view
 from slotreeve_client.tools import tool_context
 from slotreeve_election_mysql import LockOptions
 from slotreeve_election_mysql.dialect import Tables
 from slotreeve_harness.processes import ClusterSize, LocalCluster
-from slotreeve_harness.sql_backends import TIMES, ServerStore
-from slotreeve_harness.sql_servers import SqlServer
 
 pytestmark = [pytest.mark.processes, pytest.mark.timed]
 

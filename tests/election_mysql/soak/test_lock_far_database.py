@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping
 
 import pytest
+from slotreeve_chaos.sql_road import SqlRoad
+from slotreeve_chaos.sql_servers import SqlServer
 from slotreeve_election_mysql import LockOptions
 from slotreeve_election_mysql.timing import LockTiming
-from slotreeve_harness.sql_road import SqlRoad
-from slotreeve_harness.sql_servers import SqlServer
 
 from tests.election_mysql.real_nodes import Build, play, started, until
 

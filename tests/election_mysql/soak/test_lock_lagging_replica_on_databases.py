@@ -9,12 +9,12 @@ from contextlib import ExitStack
 
 import pytest
 from slotreeve.errors import SlotreeveError
+from slotreeve_chaos.sql_backends import DIALECTS
+from slotreeve_chaos.sql_programs import ServerMissing
+from slotreeve_chaos.sql_replicas import MariaDbPrimary, MariaDbReplica, PostgresStandby
+from slotreeve_chaos.sql_road import SqlRoad
+from slotreeve_chaos.sql_servers import PostgresServer, SqlServer
 from slotreeve_election_mysql.database_election import DatabaseLockElection
-from slotreeve_harness.sql_backends import DIALECTS
-from slotreeve_harness.sql_programs import ServerMissing
-from slotreeve_harness.sql_replicas import MariaDbPrimary, MariaDbReplica, PostgresStandby
-from slotreeve_harness.sql_road import SqlRoad
-from slotreeve_harness.sql_servers import PostgresServer, SqlServer
 
 from tests.election_mysql.real_nodes import Build, Node, play, started, until
 from tests.election_mysql.scheduled_nodes import STEADY

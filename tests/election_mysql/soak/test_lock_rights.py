@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import pytest
 from slotreeve.errors import ElectionError, SlotreeveError
+from slotreeve_chaos.sql_servers import PASSWORD, SqlServer
 from slotreeve_election_mysql.connection import Session
 from slotreeve_election_mysql.database_election import DatabaseLockElection
 from slotreeve_election_mysql.election import LockElection
-from slotreeve_harness.sql_servers import PASSWORD, SqlServer
 
 from tests.election_mysql.real_nodes import LEASE_SECONDS, Build, Node, end_connections, play, started, until
 

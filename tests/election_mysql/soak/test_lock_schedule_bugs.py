@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from slotreeve_chaos.sql_servers import SqlServer
 from slotreeve_election_mysql.sql_table import SqlLockTable
 from slotreeve_election_mysql.state import CopiedState
 from slotreeve_election_mysql.statements import Batch, Statements
-from slotreeve_harness.sql_servers import SqlServer
 
 from tests.conformance.lock_bugs import lock_lease_from_receipt
 from tests.election_mysql.real import test_lock_interleavings as interleavings

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import pytest
 from slotreeve.ports import Election
+from slotreeve_chaos.sql_backends import TIMES
+from slotreeve_chaos.sql_servers import SqlServer
 from slotreeve_conformance.linearizability import StoreWrite
 from slotreeve_conformance.recorded_clients import KEYS, RecordedClient, RecordedHistory
 from slotreeve_conformance.sql_storm import SqlStorm
-from slotreeve_harness.sql_backends import TIMES
-from slotreeve_harness.sql_servers import SqlServer
 
 from tests.election_mysql.scheduled_nodes import (
     HOLD_ROW,

@@ -9,10 +9,10 @@ import pytest
 from slotreeve.clock import LoopClock
 from slotreeve.errors import NotLeader, StaleTerm, VersionConflict
 from slotreeve.ports import Versioned
+from slotreeve_chaos.sql_road import SqlRoad
+from slotreeve_chaos.sql_servers import USER, SqlServer
 from slotreeve_election_mysql.connection import Session
 from slotreeve_election_mysql.table import NOWHERE
-from slotreeve_harness.sql_road import SqlRoad
-from slotreeve_harness.sql_servers import USER, SqlServer
 
 from tests.election_mysql.real_nodes import LEASE_SECONDS, Build, end_connections, play, started, until
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 from slotreeve.errors import ElectionError, NotLeader
-from slotreeve_harness.sql_servers import SqlServer
+from slotreeve_chaos.sql_servers import SqlServer
 
 from tests.election_mysql.real_nodes import Build, play, started, until
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from slotreeve.model.nodes import Role
+from slotreeve_chaos.sql_backends import TIMES, fresh_tables
 from slotreeve_client.administration import cluster_view
 from slotreeve_client.election_swap import all_use
 from slotreeve_harness.processes import ClusterSize, LocalCluster
-from slotreeve_harness.sql_backends import TIMES, fresh_tables
 
 from tests.election_mysql.conftest import shared_server
 from tests.processes.under_load import configuration, slotreeve, under_load, written_all_the_time

@@ -19,11 +19,11 @@ from urllib.parse import quote
 from urllib.request import urlopen
 
 import pytest
+from slotreeve_chaos.sql_servers import PostgresServer
 from slotreeve_client import ClientOptions
 from slotreeve_client.threads import BlockingClient, connect_blocking
 from slotreeve_client.tools import run_async
 from slotreeve_harness.processes import ClusterSize, LocalCluster
-from slotreeve_harness.sql_servers import PostgresServer
 
 from tests.cli.real.registry_commands import command, ready
 

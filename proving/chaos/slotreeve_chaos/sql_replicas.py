@@ -16,8 +16,8 @@ from slotreeve_election_mysql.connection import Session
 from slotreeve_election_mysql.mysql import MYSQL
 from slotreeve_election_mysql.postgres import POSTGRES
 
-from slotreeve_harness.sql_programs import postgres_programs
-from slotreeve_harness.sql_servers import PASSWORD, USER, MariaDbServer, PostgresServer, SqlServer
+from slotreeve_chaos.sql_programs import postgres_programs
+from slotreeve_chaos.sql_servers import PASSWORD, USER, MariaDbServer, PostgresServer, SqlServer
 
 
 class SqlReplica(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from slotreeve_harness.sql_servers import SqlServer
+from slotreeve_chaos.sql_servers import SqlServer
 
 CHUNK_BYTES = 64 * 1024
 

@@ -2,8 +2,8 @@
 
 ::
 
-    pytest --election=postgres --election-backend=slotreeve_harness.sql_backends:PostgresBackend
-    pytest --election=mysql --election-backend=slotreeve_harness.sql_backends:MariaDbBackend
+    pytest --election=postgres --election-backend=slotreeve_chaos.sql_backends:PostgresBackend
+    pytest --election=mysql --election-backend=slotreeve_chaos.sql_backends:MariaDbBackend
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from slotreeve_election_mysql.postgres import POSTGRES
 from slotreeve_election_mysql.sql_table import SqlLockTable
 from slotreeve_election_mysql.timing import LockTiming
 
-from slotreeve_harness.sql_servers import MariaDbServer, PostgresServer, SqlServer
+from slotreeve_chaos.sql_servers import MariaDbServer, PostgresServer, SqlServer
 
 T = TypeVar("T")
 DIALECTS = {dialect.name: dialect for dialect in (POSTGRES, MYSQL)}
@@ -46,7 +46,7 @@ def running(kind: type[SqlServer]) -> SqlServer:
     :func:`close_all`: a process that is killed, as those that run tests at once may be, ends nothing.
 
     Raises:
-        ServerMissing, ServerFailed: as :meth:`slotreeve_harness.sql_servers.SqlServer.start`.
+        ServerMissing, ServerFailed: as :meth:`slotreeve_chaos.sql_servers.SqlServer.start`.
     """
     if kind not in _servers:
         server = kind()

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 
 from slotreeve_conformance.sql_schedule import Moment, Schedule, Statement
 
-from slotreeve_harness.sql_servers import SqlServer
-from slotreeve_harness.sql_wire import WIRES, Wire
+from slotreeve_chaos.sql_servers import SqlServer
+from slotreeve_chaos.sql_wire import WIRES, Wire
 
 CHUNK_BYTES = 64 * 1024
 _numbers = itertools.count(1)

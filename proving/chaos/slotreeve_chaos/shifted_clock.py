@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from slotreeve_harness.sql_programs import servers_directory, unpacked_packages
+from slotreeve_chaos.sql_programs import servers_directory, unpacked_packages
 
 FOLDERS = "usr/lib/*/faketime"
 LIBRARY = "libfaketimeMT.so.1"

@@ -1,6 +1,6 @@
 """Real database servers for tests, started without being installed, each in a directory and on a port of its own.
 
-Their programs are found by :mod:`slotreeve_harness.sql_programs`::
+Their programs are found by :mod:`slotreeve_chaos.sql_programs`::
 
     with PostgresServer(directory) as server:
         connect(server.dsn())
@@ -23,10 +23,10 @@ from pathlib import Path
 from types import TracebackType
 
 from slotreeve.errors import SlotreeveError
-
 from slotreeve_harness.end_with_parent import EndWithParent
 from slotreeve_harness.free_ports import free_address
-from slotreeve_harness.sql_programs import UNPRIVILEGED, MariaDbPrograms, mariadb_programs, postgres_programs
+
+from slotreeve_chaos.sql_programs import UNPRIVILEGED, MariaDbPrograms, mariadb_programs, postgres_programs
 
 READY_SECONDS = 30.0
 STOP_SECONDS = 10.0
