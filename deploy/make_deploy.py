@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from slotreeve_cli.units import STOP_SECONDS, unit, unit_name
 from slotreeve_servers.node.counted import COUNTED, PUSH_AGE, TIMED, CounterKind
 
 DEPLOY = Path(__file__).resolve().parent
@@ -221,7 +222,7 @@ def dashboard() -> str:
     """The dashboard as Grafana imports it (schema version 39)."""
     source = {"type": "prometheus", "uid": "${source}"}
     shown = []
-    for number, (title, unit, queries) in enumerate(panels()):
+    for number, (title, of, queries) in enumerate(panels()):
         shown.append(
             {
                 "id": number + 1,
@@ -229,7 +230,7 @@ def dashboard() -> str:
                 "title": title,
                 "datasource": source,
                 "gridPos": {"x": 12 * (number % 2), "y": 8 * (number // 2), "w": 12, "h": 8},
-                "fieldConfig": {"defaults": {"unit": unit, "min": 0}, "overrides": []},
+                "fieldConfig": {"defaults": {"unit": of, "min": 0}, "overrides": []},
                 "targets": [
                     {"refId": f"Q{place}", "datasource": source, "expr": expression, "legendFormat": legend}
                     for place, (expression, legend) in enumerate(queries)
@@ -263,76 +264,13 @@ def dashboard() -> str:
     return json.dumps(made, indent=1) + "\n"
 
 
-# --- units of systemd ------------------------------------------------------------------------------------------------
-
-STOP_SECONDS: Mapping[str, int] = {"meta": 30, "data": 120, "session": 300, "gateway": 30}
-"""How long an orderly end may take: a data server hands over its slots, a session server its clients."""
-
-
-def unit(role: str) -> str:
-    """The template unit of a role; the instance is the name of the server."""
-    return f"""# Made by deploy/make_deploy.py. systemctl enable --now slotreeve-{role}@{role}-1
-[Unit]
-Description=slotreeve {role} server %i
-Wants=network-online.target
-After=network-online.target
-StartLimitIntervalSec=0
-
-[Service]
-Type=notify
-User=slotreeve
-Group=slotreeve
-ExecStart=/opt/slotreeve/bin/slotreeve {role} run -c /etc/slotreeve/slotreeve.toml --name %i
-# Secrets and what differs from the file: SLOTREEVE__ELECTION__POSTGRES__DSN=..., SLOTREEVE__NODE__OWN_KEY=...
-EnvironmentFile=-/etc/slotreeve/%i.env
-# SIGTERM: it hands over what it has, and leaves. SIGHUP: the same, and the others expect it back.
-KillSignal=SIGTERM
-RestartKillSignal=SIGHUP
-KillMode=mixed
-TimeoutStopSec={STOP_SECONDS[role]}
-Restart=on-failure
-RestartSec=2
-LimitNOFILE=262144
-StateDirectory=slotreeve/%i
-StateDirectoryMode=0700
-WorkingDirectory=%S/slotreeve/%i
-UMask=0077
-
-NoNewPrivileges=yes
-CapabilityBoundingSet=
-AmbientCapabilities=
-ProtectSystem=strict
-ProtectHome=yes
-PrivateTmp=yes
-PrivateDevices=yes
-ProtectClock=yes
-ProtectControlGroups=yes
-ProtectHostname=yes
-ProtectKernelLogs=yes
-ProtectKernelModules=yes
-ProtectKernelTunables=yes
-ProtectProc=invisible
-RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-LockPersonality=yes
-RemoveIPC=yes
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
-
-[Install]
-WantedBy=multi-user.target
-"""
-
-
 def files() -> dict[Path, str]:
     """Everything that is made, by its place."""
     made = {
         DEPLOY / "monitoring" / "alerts.yml": alerts(),
         DEPLOY / "monitoring" / "dashboard.json": dashboard(),
     }
-    return made | {DEPLOY / "systemd" / f"slotreeve-{role}@.service": unit(role) for role in STOP_SECONDS}
+    return made | {DEPLOY / "systemd" / unit_name(role): unit(role) for role in STOP_SECONDS}
 
 
 def changed(made: Iterable[tuple[Path, str]]) -> list[Path]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slotreeve_cli.config_init import init
+from slotreeve_cli import config_init
 from slotreeve_cli.options import ConfigOption, Rows, RowsOption, SetOption, read_configuration
 
 if TYPE_CHECKING:
@@ -23,12 +23,7 @@ def add_to(app: typer.Typer) -> None:
         "--set node.name=meta-1",
     )(check)
     group.command("show", epilog="Example: slotreeve config show -c cluster.toml -o json")(show)
-    group.command(
-        "init",
-        epilog="Examples: slotreeve config init here  |  slotreeve config init cluster --meta meta-1=10.0.0.1 --meta "
-        "meta-2=10.0.0.2 --meta meta-3=10.0.0.3 --data data-1=10.0.0.4 --data data-2=10.0.0.5 --session "
-        "session-1=10.0.0.6",
-    )(init)
+    config_init.add_to(group)
     app.add_typer(group, name="config")
 
 

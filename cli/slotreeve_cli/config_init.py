@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slotreeve_cli.units import PROGRAM, STATE, TARGET, unit, unit_name
+
 if TYPE_CHECKING:
     from slotreeve.catalogue import Catalogue
 
@@ -56,6 +58,16 @@ def _flag(role: str) -> typer.models.OptionInfo:
     return option
 
 
+def add_to(group: typer.Typer) -> None:
+    """Add the command."""
+    group.command(
+        "init",
+        epilog="Examples: slotreeve config init here  |  slotreeve config init cluster --meta meta-1=10.0.0.1 --meta "
+        "meta-2=10.0.0.2 --meta meta-3=10.0.0.3 --data data-1=10.0.0.4 --data data-2=10.0.0.5 --session "
+        "session-1=10.0.0.6",
+    )(init)
+
+
 def init(
     directory: Annotated[Path, typer.Argument(help="Where the files are written; it must not exist.")],
     meta: Annotated[list[str], _flag("meta")] = ["meta-1=127.0.0.1"],  # noqa: B006 - typer copies it
@@ -64,11 +76,17 @@ def init(
     gateway: Annotated[list[str], _flag("gateway")] = [],  # noqa: B006
     election: Annotated[str, typer.Option("--election", help="fle, postgres, mysql, or that of a plugin.")] = "fle",
     target: Annotated[Path, typer.Option("--target", help="Where a machine's files will be on that machine.")] = Path(
-        "/etc/slotreeve"
+        TARGET
     ),
+    program: Annotated[
+        str, typer.Option("--program", help="Where the command slotreeve is there, for units.")
+    ] = PROGRAM,
+    state: Annotated[
+        Path, typer.Option("--state", help="Where each server has a directory there for what outlives it.")
+    ] = Path(STATE),
 ) -> None:
-    """Write what each machine of a cluster needs: one complete configuration, a key for each server, and what is
-    particular to each. Every server gets a key, and so does an operator."""
+    """Write what each machine of a cluster needs: one complete configuration, a key for each server, what is
+    particular to each, and units of systemd. Every server gets a key, and so does an operator."""
     from slotreeve.catalogue import Catalogue
     from slotreeve.errors import ConfigError
     from slotreeve.offers import Port
@@ -84,13 +102,17 @@ def init(
         raise ConfigError(f"{directory}: exists already; expected a new directory, since keys are made in it")
     catalogue = Catalogue.load()
     catalogue.find(Port.ELECTION, election, "--election")
-    _write(directory, servers, target, _configuration(catalogue, servers, election))
+    _write(directory, servers, (target, state), _configuration(catalogue, servers, election, state))
+    for server in servers:
+        units = directory / _folder(server.host) / "systemd"
+        units.mkdir(exist_ok=True)
+        (units / unit_name(server.role)).write_text(unit(server.role, program, target), encoding="utf-8")
     hosts = sorted({server.host for server in servers})
     typer.echo(f"{directory}: files for {', '.join(hosts)}")
     typer.echo(f"next: {directory / 'README.txt'}")
 
 
-def _configuration(catalogue: Catalogue, servers: list[Planned], election: str) -> str:
+def _configuration(catalogue: Catalogue, servers: list[Planned], election: str, state: Path) -> str:
     from slotreeve_protocol.addresses import is_loopback
 
     from slotreeve_cli.config_file import complete_file
@@ -102,12 +124,14 @@ def _configuration(catalogue: Catalogue, servers: list[Planned], election: str) 
         "election.use": election,
         "http.enabled": all(is_loopback(server.address) for server in servers),
     }
+    if election == "fle":
+        chosen["election.fle.data_dir"] = str(state / "{node}" / "election")
     if any(not is_loopback(server.address) for server in of["gateway"]):
         chosen |= {"gateway.authentication": "tokens"}
     return complete_file(catalogue, chosen)
 
 
-def _write(directory: Path, servers: list[Planned], target: Path, configuration: str) -> None:
+def _write(directory: Path, servers: list[Planned], places: tuple[Path, Path], configuration: str) -> None:
     from slotreeve.key_files import TRUSTED_FILE, issue
     from slotreeve.model.nodes import Role
     from slotreeve_client.tools import new_key_pair
@@ -125,9 +149,9 @@ def _write(directory: Path, servers: list[Planned], target: Path, configuration:
         place = directory / _folder(server.host)
         own[server.name].rename(place / "keys" / f"{server.name}.toml")
         variables = place / f"{server.name}.env"
-        variables.write_text(environment(server, target), encoding="utf-8")
+        variables.write_text(environment(server, *places), encoding="utf-8")
         variables.chmod(0o600)  # a connection string with a password may be added
-    (directory / "README.txt").write_text(_guide(directory, servers, target), encoding="utf-8")
+    (directory / "README.txt").write_text(_guide(directory, servers, *places), encoding="utf-8")
     (directory / OPERATOR / "env").write_text(_operator(servers, all_keys), encoding="utf-8")
 
 
@@ -135,11 +159,13 @@ def _folder(host: str) -> str:
     return host.strip("[]").replace(":", "_")
 
 
-def environment(server: Planned, target: Path) -> str:
+def environment(server: Planned, target: Path, state: Path) -> str:
     """What is particular to a server, as variables: the file that its unit reads."""
     from slotreeve_protocol.addresses import is_loopback
 
     variables = {"NODE__OWN_KEY": str(target / "keys" / f"{server.name}.toml")}
+    if server.role != "gateway":
+        variables["HISTORY__DIRECTORY"] = str(state / server.name / "history")
     if server.role in ("data", "session"):
         variables["NODE__ADVERTISE"] = server.address
     if server.role == "gateway":
@@ -161,16 +187,16 @@ def _operator(servers: Iterable[Planned], keys: Path) -> str:
     )
 
 
-def _guide(directory: Path, servers: list[Planned], target: Path) -> str:
+def _guide(directory: Path, servers: list[Planned], target: Path, state: Path) -> str:
     lines = [
         f"1. Bring the directory of each machine to it, as {target}, readable by the account of the servers only:",
         *(f"     {_folder(host)}  to  {host}" for host in sorted({server.host for server in servers})),
         "   A configuration with a database names it by a variable in each env file of a meta server:",
         "     SLOTREEVE__ELECTION__POSTGRES__DSN=postgresql://...",
         "   Gateways that other machines reach need a certificate (tls/) and tokens.",
-        "2. Start the servers, meta servers first; with systemd (deploy/systemd):",
+        f"2. Start the servers, meta servers first; with systemd (cp {target}/systemd/* /etc/systemd/system):",
         *(f"     {server.host}: systemctl enable --now slotreeve-{server.role}@{server.name}" for server in servers),
-        "   or by hand, with the variables of the env file:",
+        f"   or by hand, with the variables of the env file, and a directory {state}/NAME for each server:",
         f"     set -a; . {target}/NAME.env; slotreeve ROLE run -c {target}/slotreeve.toml --name NAME",
         "3. Look, as the operator whose key is in operator/:",
         f"     . {directory / OPERATOR / 'env'}; slotreeve status",

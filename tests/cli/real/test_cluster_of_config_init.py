@@ -36,7 +36,8 @@ def test_the_servers_of_the_files_are_a_cluster_that_lets_in_only_who_has_a_key(
     top = tmp_path / "cluster"
     names = {f"{role}-{number}": role for role, count in COUNTS.items() for number in range(1, count + 1)}
     flags = [f"--{role}={name}={free_address()}" for name, role in names.items()]
-    done = slotreeve("config", "init", str(top), "--target", str(top / "127.0.0.1"), *flags)
+    places = ("--target", str(top / "127.0.0.1"), "--state", str(tmp_path / "state"))
+    done = slotreeve("config", "init", str(top), *places, *flags)
     assert done.returncode == 0, done.stderr
     place = top / "127.0.0.1"
     file = place / "slotreeve.toml"
@@ -44,8 +45,8 @@ def test_the_servers_of_the_files_are_a_cluster_that_lets_in_only_who_has_a_key(
     servers = []
     try:
         for name, role in names.items():
-            mine = {**variables(place / f"{name}.env"), "SLOTREEVE__ELECTION__FLE__DATA_DIR": str(tmp_path / name)}
-            mine["SLOTREEVE__HISTORY__DIRECTORY"] = str(tmp_path / "history")
+            (tmp_path / "state" / name).mkdir(parents=True)  # systemd does that
+            mine = variables(place / f"{name}.env")
             checked = slotreeve("config", "check", "-c", str(file), "--set", f"node.name={name}", environment=mine)
             assert checked.returncode == 0, checked.stderr
             command = ["env", *(f"{key}={value}" for key, value in mine.items()), sys.executable, "-m", "slotreeve_cli"]
