@@ -1,4 +1,4 @@
-"""Builds what is released, a wheel and a source archive of each package: ``python deploy/make_packages.py --out dist``.
+"""Builds what is released, a wheel and a source archive of each package: ``python -m deploy.make_packages --out dist``.
 
 A clone is one project with every room. It is released as four packages, so that who needs the client alone does not
 install servers, and who runs servers does not install what proves them. Each is built from a directory that holds its
@@ -20,6 +20,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from deploy.bill_of_materials import FILE, bill_of_materials
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -179,7 +181,7 @@ def project_of(package: Package, clone: Clone) -> str:
     }
     lines = [
         "[build-system]",
-        'requires = ["hatchling>=1.27"]',
+        'requires = ["hatchling>=1.28"]',
         'build-backend = "hatchling.build"',
         "",
         "[project]",
@@ -203,7 +205,7 @@ def project_of(package: Package, clone: Clone) -> str:
         if own:
             lines += ["", f"[project.{table}]", *(f"{key} = {_toml(at)}" for key, at in own.items())]
     folders = [clone.rooms[room] for room in package.rooms]
-    lines += ["", "[tool.hatch.build.targets.wheel]", f"packages = {_toml(folders)}"]
+    lines += ["", "[tool.hatch.build.targets.wheel]", f"packages = {_toml(folders)}", f"sbom-files = {_toml([FILE])}"]
     return "\n".join([*lines, ""])
 
 
@@ -225,6 +227,9 @@ def lay_out(package: Package, clone: Clone, directory: Path) -> None:
     described = (clone.folder / package.readme).read_text() if package.readme else f"{package.summary}.\n"
     (directory / "README.md").write_text(described)
     shutil.copy(clone.folder / "LICENSE", directory)
+    bounds = [clone.bounds()[each] for each in package.libraries]
+    bill = bill_of_materials(package.name, clone.version, clone.project["license"], bounds, package.needs)
+    (directory / FILE).write_text(bill)
 
 
 def build(out: Path, only: Sequence[str] = ()) -> list[Path]:

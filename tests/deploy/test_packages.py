@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ast
+import json
+import re
 import sys
 import tomllib
 from pathlib import Path
 
+import cyclonedx.schema
+import jsonschema_rs
 import pytest
 from slotreeve_cli.main import ELSEWHERE
 
+from deploy.bill_of_materials import FILE, bill_of_materials
 from deploy.make_packages import PACKAGES, Clone, Package, lay_out, name_of, project_of
 from tests.lints.rooms import PACKAGES as ROOMS
 from tests.lints.rooms import ROOT
@@ -29,6 +34,11 @@ IMPORTED_AS = {
 """Names of libraries that are not those of their modules."""
 OF_DEVELOPERS = {"atheris"}
 """What only a clone has: without it ``slotreeve_fuzz`` says so."""
+
+
+def normal(name: str) -> str:
+    """The name of a library as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def imported(package: Package) -> set[str]:
@@ -107,3 +117,36 @@ def test_the_command_line_imports_what_is_elsewhere_only_inside_functions() -> N
             if isinstance(node, ast.ImportFrom) and node.module:
                 modules.add(node.module)
             assert not {module.partition(".")[0] for module in modules} & {*ELSEWHERE}, f"{path}:{node.lineno}"
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
+def test_a_bill_of_materials_names_each_library_in_the_version_that_was_tested(
+    package: Package, tmp_path: Path
+) -> None:
+    lay_out(package, CLONE, tmp_path)
+    text = (tmp_path / FILE).read_text()
+    found = {normal(each["name"]): each["version"] for each in json.loads(text)["components"]}
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pinned = {normal(name): version for name, _, version in (line.partition("==") for line in lines)}
+    pinned |= dict.fromkeys(package.needs, CLONE.version)
+    assert {*map(normal, package.libraries), *package.needs} <= {*found}
+    assert {name: pinned[name] for name in found} == found
+    again = tmp_path / "again"
+    again.mkdir()
+    lay_out(package, CLONE, again)
+    assert (again / FILE).read_text() == text
+
+
+def test_a_bill_of_materials_keeps_its_schema() -> None:
+    schemas = Path(cyclonedx.schema.__file__).parent / "_res"
+    read = {name: json.loads((schemas / f"{name}.SNAPSHOT.schema.json").read_text()) for name in ("spdx", "jsf-0.82")}
+    registry = jsonschema_rs.Registry(
+        [(f"http://cyclonedx.org/schema/{name}.SNAPSHOT.schema.json", schema) for name, schema in read.items()]
+    )
+    schema = json.loads((schemas / "bom-1.6.SNAPSHOT.schema.json").read_text())
+    good = jsonschema_rs.validator_for(schema, registry=registry)
+    (client, *_) = PACKAGES
+    bounds = [CLONE.bounds()[each] for each in client.libraries]
+    bill = json.loads(bill_of_materials(client.name, CLONE.version, "Apache-2.0", bounds, ["slotreeve"]))
+    good.validate(bill)
+    assert not good.is_valid(bill | {"components": [{"name": "x"}]})

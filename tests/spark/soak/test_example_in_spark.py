@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,10 @@ def test_its_slot_function_moves_as_few_keys_as_can_be(spark: SparkSession, tmp_
     asked = SlotFunctionQuestion(("crc32c", "jump"), (64, 96))
     outcome = compare_slot_functions(spark, "generated:20_000", "", asked, Directory.make(tmp_path / "out"))
     assert outcome.disqualified == []
-    assert {row["plugin"] for row in outcome.tables["spread"]} == {"slotreeve 0.1.0", "slotreeve-round-table 0.1.0"}
+    assert {row["plugin"] for row in outcome.tables["spread"]} == {
+        f"slotreeve {version('slotreeve')}",
+        "slotreeve-round-table 0.1.0",
+    }
     shares = {row["function"]: float(str(row["moved_share"])) for row in outcome.tables["moves"]}
     assert shares["jump"] == pytest.approx(1 / 3, abs=0.02)
     assert shares["crc32c"] > 0.6
