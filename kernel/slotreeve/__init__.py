@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from slotreeve.hookspecs import hookimpl
     from slotreeve.offers import API_VERSION, Offer, Options, Port
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "API_VERSION",

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import signal
 import time
-from collections.abc import Sequence
 
 from slotreeve.errors import SlotreeveError
 from slotreeve_client import Client, Publication, Subscription
@@ -22,10 +21,10 @@ async def measure_rolling_restart(
     publishes_per_second: float = 500.0,
     services: int = 500,
     providers: int = 4,
-    pythons: Sequence[str] = ("",),
+    python: str = "",
 ) -> dict[str, object]:
-    """Restart every server, one after the other, each as its operator would (SIGHUP: it will be back). Once for each
-    of ``pythons``: with the slotreeve of that environment, or with the present one where it is empty.
+    """Restart every server, one after the other, each as its operator would (SIGHUP: it will be back). They are
+    started by ``python``, with the slotreeve of that environment; empty: as before.
 
     ``missing`` counts callbacks that showed a service without its provider although none ever ended; ``failed`` those
     publishes that were refused or not acknowledged within a minute.
@@ -36,13 +35,13 @@ async def measure_rolling_restart(
     clients = [open_client(cluster.session_addresses, cluster.name) for _ in range(providers + 1)]
     try:
         await load.begin(clients[:-1], clients[-1], services)
-        for python, server in itertools.product(pythons, cluster.servers.values()):
+        for server in cluster.servers.values():
             server.command[0] = python or server.command[0]
             began = time.monotonic()
             await asyncio.get_running_loop().run_in_executor(None, server.stop, signal.SIGHUP, GENEROUS_SECONDS)
             server.start()
             await cluster.ready(transport, GENEROUS_SECONDS)
-            took[server.name] = round(took.get(server.name, 0.0) + time.monotonic() - began, 2)
+            took[server.name] = round(time.monotonic() - began, 2)
         differing = await load.end()
     finally:
         await asyncio.gather(*(client.close() for client in clients))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from slotreeve_bench.restart import measure_rolling_restart
 from slotreeve_harness.processes import ClusterSize, LocalCluster
@@ -53,10 +54,13 @@ def test_every_server_is_replaced_by_the_next_version_and_back_under_load_and_no
     for server in cluster.servers.values():
         server.command[0] = old
     with cluster:
-        figures = asyncio.run(measure_rolling_restart(cluster, RATE, pythons=[new, old]))
-    print(figures)
-    assert (figures["failed"], figures["missing"], figures["differing_at_the_end"]) == (0, 0, 0)
-    published, took = figures["publishes"], figures["restart_seconds"]
-    assert isinstance(published, int)
-    assert isinstance(took, dict)
-    assert published > 0.8 * RATE * sum(took.values()), "the load must go on all the time"
+        for python in (new, old):
+            figures = asyncio.run(measure_rolling_restart(cluster, RATE, python=python))
+            print(figures)
+            assert (figures["failed"], figures["missing"], figures["differing_at_the_end"]) == (0, 0, 0)
+            programs = {psutil.Process(server.pid).cmdline()[0] for server in cluster.servers.values()}
+            assert programs == {python}
+            published, took = figures["publishes"], figures["restart_seconds"]
+            assert isinstance(published, int)
+            assert isinstance(took, dict)
+            assert published > 0.8 * RATE * sum(took.values()), "the load must go on all the time"
