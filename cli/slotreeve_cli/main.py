@@ -41,6 +41,7 @@ COMMANDS = {
     },
     "Operate": {
         "drain": "drain",
+        "mirror": "import compare",
         "override": "override",
         "provide": "provide",
         "live_settings": "settings",
@@ -57,6 +58,7 @@ EXIT_CODES = """Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 
 ELSEWHERE = {
     **dict.fromkeys(["slotreeve_conformance", "slotreeve_simulator", "slotreeve_chaos", "slotreeve_bench"], "proving"),
     **dict.fromkeys(["slotreeve_spark", "pyspark", "py4j", "pandas", "pyarrow", "numpy", "matplotlib"], "spark"),
+    "httpx": "migrate",
 }
 """Modules that are not installed with the command line, by the extra that brings them."""
 PURPOSE = "A service registry: providers publish, consumers subscribe, changes arrive within milliseconds."

@@ -53,6 +53,14 @@ MAY_IMPORT: dict[str, set[str]] = {
         "slotreeve_face_eureka",
     },
     "slotreeve_console": {"slotreeve", "slotreeve_servers"},
+    # It reads what others say of an instance as the faces do: an application that moves takes its lease over.
+    "slotreeve_mirror": {
+        "slotreeve",
+        "slotreeve_protocol",
+        "slotreeve_client",
+        "slotreeve_face_consul",
+        "slotreeve_face_eureka",
+    },
     # A face sees the registry through the gateway that it belongs to.
     "slotreeve_gateway": {*REGISTRY, "slotreeve_console"},
     "slotreeve_cli": {
@@ -65,6 +73,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "slotreeve_spark",
         "slotreeve_bench",
         "slotreeve_demo",
+        "slotreeve_mirror",
     },
 }
 """What each package may import of ours. Its room is the folder in which it is."""
@@ -106,6 +115,7 @@ ONLY_IN = {
     "starlette": {"slotreeve_console", "slotreeve_gateway", *FACES},
     "uvicorn": {"slotreeve_console"},
     "trustme": set[str](),
+    "httpx": {"slotreeve_mirror"},
     "dns": {"slotreeve_face_dns"},
     "jinja2": {"slotreeve_face_console"},
     "markupsafe": {"slotreeve_face_console"},

@@ -1,0 +1,77 @@
+"""A registry that is mirrored: it speaks a language of others; and a second registry, into which it is imported."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import httpx
+from slotreeve.clock import LoopClock
+from slotreeve_client import Client, Instance
+from slotreeve_mirror.following import Mirror
+from slotreeve_mirror.mirror import MirrorCore
+from slotreeve_mirror.source import MirrorSource, SourcePages
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
+
+TTL_SECONDS = 90.0
+Made = Callable[[SourcePages], MirrorSource]
+
+
+class Mirrored:
+    """A mirror at work.
+
+    Attributes:
+        client: a client of the registry into which the source is imported.
+        said: what the mirror has reported.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.said: list[str] = []
+
+    async def instances(self, service: str) -> dict[str, Instance]:
+        """The instances of a service here, by their ids."""
+        found = [provider.said for provider in await self.client.get(service)]
+        return {each.id: each for each in found if each is not None}
+
+    async def until(self, service: str, check: Callable[[dict[str, Instance]], object], seconds: float = 15.0) -> float:
+        """Wait until the instances of a service are as ``check`` says; how long that took."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while not check(await self.instances(service)):
+            assert loop.time() < began + seconds, (await self.instances(service), self.said)
+            await asyncio.sleep(0.01)
+        return loop.time() - began
+
+    async def until_said(self, text: str, seconds: float = 15.0) -> None:
+        """Wait until the mirror has reported this."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while not any(text in line for line in self.said):
+            assert asyncio.get_running_loop().time() < deadline, self.said
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def second_registry() -> AsyncIterator[Client]:
+    """A client of a registry of its own."""
+    async with SimulatedCluster(random.Random(8), meta=1, data=2, session=1) as cluster:
+        yield cluster.client()
+
+
+@asynccontextmanager
+async def mirrored(made: Made, url: str, transport: httpx.AsyncBaseTransport | None = None) -> AsyncIterator[Mirrored]:
+    """A mirror of the source at ``url``, into a second registry."""
+    pages = SourcePages(url, {"Accept": "application/json"}, transport)
+    async with second_registry() as client:
+        one = Mirrored(client)
+        mirror = Mirror(made(pages), MirrorCore(url, TTL_SECONDS), client, LoopClock(), one.said.append)
+        following = asyncio.create_task(mirror.follow(TTL_SECONDS))
+        try:
+            yield one
+        finally:
+            following.cancel()
+            with suppress(asyncio.CancelledError):
+                await following
+            await pages.close()

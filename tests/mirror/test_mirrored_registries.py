@@ -1,0 +1,249 @@
+"""Registries of others, as our own faces speak their languages, and as Nacos answers: equal within a second."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from slotreeve.clock import LoopClock
+from slotreeve.errors import RequestError, Unreachable
+from slotreeve.model.data_info import DEFAULT_GROUP
+from slotreeve_client import Health
+from slotreeve_mirror.consul import ConsulSource
+from slotreeve_mirror.eureka import EurekaSource
+from slotreeve_mirror.mirror import MARK
+from slotreeve_mirror.nacos import NacosSource
+from slotreeve_mirror.source import MirrorSource, Narrowed, SourcePages, first_of
+from slotreeve_protocol.envelope import encode_instance
+
+from tests.faces.stage import Stage, run_story
+from tests.mirror.stage import mirrored
+
+SOON = 5.0
+"""A generous multiple of the second in which it should be."""
+
+
+def eureka(pages: SourcePages) -> MirrorSource:
+    return EurekaSource(pages, LoopClock(), DEFAULT_GROUP, 0.2)
+
+
+def consul(pages: SourcePages) -> MirrorSource:
+    return ConsulSource(pages, DEFAULT_GROUP)
+
+
+def nacos(pages: SourcePages) -> MirrorSource:
+    return NacosSource(pages, LoopClock(), DEFAULT_GROUP, 0.2)
+
+
+async def eureka_put(http: httpx.AsyncClient, number: int, status: str = "UP") -> None:
+    instance = {
+        "app": "SHOP",
+        "instanceId": f"shop-{number}",
+        "hostName": f"host-{number}",
+        "ipAddr": f"10.0.0.{number}",
+        "port": {"$": 8080, "@enabled": "true"},
+        "status": status,
+        "metadata": {"version": "7"},
+        "dataCenterInfo": {"@class": "com.netflix.appinfo.InstanceInfo$DefaultDataCenterInfo", "name": "MyOwn"},
+    }
+    (await http.post("/eureka/apps/SHOP", json={"instance": instance})).raise_for_status()
+
+
+async def consul_put(http: httpx.AsyncClient, number: int) -> None:
+    body = {
+        "Name": "shop",
+        "ID": f"shop-{number}",
+        "Address": f"10.0.0.{number}",
+        "Port": 8080,
+        "Tags": ["blue"],
+        "Meta": {"version": "7"},
+        "Check": {"TTL": "60s", "Status": "passing"},
+    }
+    (await http.put("/v1/agent/service/register", json=body)).raise_for_status()
+
+
+async def eureka_delete(http: httpx.AsyncClient, number: int) -> None:
+    (await http.delete(f"/eureka/apps/SHOP/shop-{number}")).raise_for_status()
+
+
+async def consul_delete(http: httpx.AsyncClient, number: int) -> None:
+    (await http.put(f"/v1/agent/service/deregister/shop-{number}")).raise_for_status()
+
+
+async def eureka_down(http: httpx.AsyncClient, number: int) -> None:
+    await eureka_put(http, number, "DOWN")
+
+
+async def consul_down(http: httpx.AsyncClient, number: int) -> None:
+    (await http.put(f"/v1/agent/check/fail/service:shop-{number}")).raise_for_status()
+
+
+LANGUAGES = {
+    "eureka": (eureka, "/eureka", eureka_put, eureka_delete, eureka_down),
+    "consul": (consul, "", consul_put, consul_delete, consul_down),
+}
+
+
+@pytest.mark.parametrize("face", LANGUAGES)
+def test_what_comes_changes_and_goes_there_does_so_here(face: str) -> None:
+    made, path, put, delete, down = LANGUAGES[face]
+
+    async def story(stage: Stage) -> None:
+        await put(stage.http, 1)
+        async with mirrored(made, stage.url + path) as here:
+            await here.until("shop", lambda found: found.keys() == {"shop-1"})
+            await put(stage.http, 2)
+            assert await here.until("shop", lambda found: found.keys() == {"shop-1", "shop-2"}) < SOON
+            one = (await here.instances("shop"))["shop-2"]
+            assert (one.address, one.port, one.metadata["version"]) == ("10.0.0.2", 8080, "7")
+            assert one.metadata[MARK] == stage.url + path
+            await down(stage.http, 1)
+            assert await here.until("shop", lambda found: found["shop-1"].health is Health.CRITICAL) < SOON
+            await delete(stage.http, 1)
+            assert await here.until("shop", lambda found: found.keys() == {"shop-2"}) < SOON
+            await delete(stage.http, 2)
+            assert await here.until("shop", lambda found: not found) < SOON
+            await put(stage.http, 3)
+            assert await here.until("shop", lambda found: found.keys() == {"shop-3"}) < SOON
+
+    run_story(story, faces=face)
+
+
+@pytest.mark.parametrize("face", LANGUAGES)
+def test_an_application_that_moves_takes_its_lease_over_and_is_left_alone(face: str) -> None:
+    made, path, put, delete, _ = LANGUAGES[face]
+
+    async def story(stage: Stage) -> None:
+        await put(stage.http, 1)
+        await put(stage.http, 2)
+        async with mirrored(made, stage.url + path) as here:
+            await here.until("shop", lambda found: found.keys() == {"shop-1", "shop-2"})
+            moved = (await here.instances("shop"))["shop-1"]
+            plain = {key: value for key, value in moved.metadata.items() if key != MARK}
+            itself = encode_instance(msgspec.structs.replace(moved, metadata=plain))
+            await here.client.leases.register("shop", "shop-1", itself, ttl_seconds=60)
+            await delete(stage.http, 1)
+            await delete(stage.http, 2)
+            await here.until("shop", lambda found: found.keys() == {"shop-1"})
+            assert any("gone" in line for line in here.said)
+            assert MARK not in (await here.instances("shop"))["shop-1"].metadata
+
+    run_story(story, faces=face)
+
+
+class Nacos:
+    """Answers as Nacos 2 documents them for its open API."""
+
+    def __init__(self) -> None:
+        self.services: dict[str, list[dict[str, Any]]] = {}
+        self.is_up = True
+
+    def add(self, service: str, number: int, **fields: object) -> None:
+        host = {
+            "instanceId": f"10.0.0.{number}#8080#DEFAULT#DEFAULT_GROUP@@{service}",
+            "ip": f"10.0.0.{number}",
+            "port": 8080,
+            "weight": 1.0,
+            "healthy": True,
+            "enabled": True,
+            "ephemeral": True,
+            "clusterName": "DEFAULT",
+            "serviceName": f"DEFAULT_GROUP@@{service}",
+            "metadata": {"version": "7"},
+        }
+        self.services.setdefault(service, []).append({**host, **fields})
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        asked = request.url.params
+        if not self.is_up:
+            return httpx.Response(503, text="server is DOWN now")
+        if request.url.path == "/nacos/v1/ns/service/list":
+            number, size = int(asked["pageNo"]), int(asked["pageSize"])
+            names = sorted(self.services)[(number - 1) * size : number * size]
+            return httpx.Response(200, json={"count": len(self.services), "doms": names})
+        assert request.url.path == "/nacos/v1/ns/instance/list"
+        name = asked["serviceName"]
+        hosts = self.services.get(name, [])
+        return httpx.Response(200, json={"name": f"DEFAULT_GROUP@@{name}", "hosts": hosts, "valid": True})
+
+
+def test_the_services_of_a_nacos_come_change_and_go_and_stay_while_it_is_down() -> None:
+    async def story(_: Stage) -> None:
+        there = Nacos()
+        for number in range(600):
+            there.add(f"other-{number}", 9)
+        there.add("shop", 1)
+        transport = httpx.MockTransport(there)
+        async with mirrored(nacos, "http://nacos:8848/nacos", transport) as here:
+            await here.until("shop", lambda found: found.keys() == {"10.0.0.1:8080"}, 30.0)
+            assert len(await here.client.list()) == 601
+            there.add("shop", 2, weight=0.5, healthy=False)
+            await here.until("shop", lambda found: found.keys() == {"10.0.0.1:8080", "10.0.0.2:8080"})
+            second = (await here.instances("shop"))["10.0.0.2:8080"]
+            assert (second.weight, second.health, second.metadata["version"]) == (50, Health.CRITICAL, "7")
+            there.is_up = False
+            await here.until_said("503")
+            assert len(await here.instances("shop")) == 2
+            del there.services["shop"]
+            there.is_up = True
+            await here.until("shop", lambda found: not found)
+
+    run_story(story, faces="rest")
+
+
+BAD = [
+    (eureka, {}, "is no dict"),
+    (eureka, {"applications": {"application": [7]}}, "is no dict"),
+    (consul, [], "is no dict"),
+    (nacos, {"doms": "x"}, "is no list"),
+    (nacos, 7, "is no dict"),
+]
+
+
+def read(made: Any, answer: httpx.Response) -> dict[Any, Any]:
+    async def run() -> dict[Any, Any]:
+        pages = SourcePages("http://there", transport=httpx.MockTransport(lambda _: answer))
+        try:
+            return dict(await first_of(made(pages)))
+        finally:
+            await pages.close()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(("made", "answer", "why"), BAD)
+def test_an_answer_of_another_shape_is_refused_in_words(made: Any, answer: object, why: str) -> None:
+    with pytest.raises(RequestError, match=why):
+        read(made, httpx.Response(200, json=answer))
+
+
+@pytest.mark.parametrize("made", [eureka, consul, nacos])
+def test_an_answer_that_is_no_json_or_no_answer_is_told_with_its_address(made: Any) -> None:
+    with pytest.raises(RequestError, match=r"http://there/.* answers no JSON"):
+        read(made, httpx.Response(200, text="<html>"))
+    with pytest.raises(RequestError, match=r"http://there/.* answers 403: no"):
+        read(made, httpx.Response(403, text="no"))
+    with pytest.raises(Unreachable, match=r"http://there/.* answers 503"):
+        read(made, httpx.Response(503))
+
+
+def test_an_instance_that_cannot_be_one_of_ours_is_left_out_alone() -> None:
+    good = {"instanceId": "a", "ipAddr": "10.0.0.1", "port": {"$": 80, "@enabled": "true"}, "status": "UP"}
+    bad = {**good, "instanceId": "b", "status": "SIDEWAYS"}
+    answer = {"applications": {"application": {"name": "SHOP", "instance": [good, bad]}}}
+    found = read(eureka, httpx.Response(200, json=answer))
+    assert [place.lease_id for place in found] == ["a"]
+
+
+def test_only_the_services_that_are_wanted_are_seen() -> None:
+    one = {"instanceId": "a", "ipAddr": "10.0.0.1", "port": {"$": 80, "@enabled": "true"}, "status": "UP"}
+    answer = {"applications": {"application": [{"name": name, "instance": one} for name in ("SHOP", "CART")]}}
+
+    def carts(pages: SourcePages) -> MirrorSource:
+        return Narrowed(eureka(pages), lambda name: name.startswith("cart"))
+
+    found = read(carts, httpx.Response(200, json=answer))
+    assert [place.service.partition("#")[0] for place in found] == ["cart"]
