@@ -36,7 +36,7 @@ CAPTIONS = {
     "cli": "the command slotreeve",
 }
 """Every room, in the order from left to right on its floor, with what it holds."""
-COLUMN = {"proving/conformance": 1 / 6, "servers": 1 / 2, "spark": 1 / 8}
+COLUMN = {"proving/conformance": 1 / 6, "servers": 1 / 2, "spark": 1 / 8, "proving/fuzz": 3 / 8}
 """Where the middle of a room stands on its floor, 0 left to 1 right, if the floor is not to be spread evenly."""
 
 WIDTH, MARGIN, FLOOR, BOX_WIDTH, BOX_HEIGHT, GAP = 1000, 30, 100, 200, 54, 12

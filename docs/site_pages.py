@@ -2,6 +2,7 @@
 
 - Each section of the first page that lists pages becomes a part of the navigation, in that order.
 - A link to a folder leads to its README; one to a Markdown file that is no page of the site leads to a copy of it.
+- A link that shows the name of its page's file shows the title instead.
 - Anchors that are written as ``<a id="..."></a>`` are known to links.
 """
 
@@ -22,6 +23,7 @@ NUMBERED = {"docs/decisions/README"}
 SECTION = re.compile(r"^## (.+)\n((?:(?!^## ).*\n)*)", re.MULTILINE)
 ITEM = re.compile(r"^- \[([^\]]+)\]\(([^)#]+\.md)\)", re.MULTILINE)
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)#\s]+)")
+FILE_NAME = re.compile(r"\[[\w./-]*?([\w-]+\.md)\](?=\((?:[^)#]*/)?\1[)#])")
 ANCHOR = re.compile(r'<a id="([^"]+)"')
 
 
@@ -54,7 +56,7 @@ def with_site_links(text: str, folder: Path, is_page: Callable[[Path], bool]) ->
             return f"path:{link[1]}"
         return link[1]
 
-    return LINK.sub(change, text)
+    return FILE_NAME.sub("[]", LINK.sub(change, text))
 
 
 def read_source(app: Sphinx, page: str, content: list[str]) -> None:

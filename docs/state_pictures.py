@@ -70,7 +70,7 @@ def _boxes(states: Sequence[str]) -> Iterator[str]:
         yield f'<text x="{x + BOX_WIDTH / 2}" y="{BOX_HEIGHT / 2 + 5}" class="state">{escape(state)}</text>'
 
 
-def _arcs(ways: Sequence[Way], place: dict[str, int]) -> Iterator[str]:
+def _arcs(ways: Sequence[Way], place: dict[str, int]) -> list[str]:
     """Ends at one side of a box are spread along it, so that arcs that go further leave nearer to its middle."""
     ends: dict[tuple[str, bool, bool], list[int]] = defaultdict(list)
     for way in ways:
@@ -86,15 +86,17 @@ def _arcs(ways: Sequence[Way], place: dict[str, int]) -> Iterator[str]:
         offset = BOX_WIDTH / 2 - 8 - others.index(place[other]) * step
         return _left(here) + BOX_WIDTH / 2 + (offset if to_the_right else -offset)
 
+    paths, texts = [], []
     for way in ways:
         forward = place[way.source] < place[way.target]
         x0, x1 = at(way.source, way.target, forward, forward), at(way.target, way.source, forward, not forward)
         height = ROOM * abs(place[way.source] - place[way.target])
         y, top = (0, -height) if forward else (BOX_HEIGHT, BOX_HEIGHT + height)
         bend = y + (top - y) * 4 / 3  # the middle of the curve is at top
-        yield f'<path d="M{x0:g} {y} C{x0:g} {bend:g} {x1:g} {bend:g} {x1:g} {y}" marker-end="url(#way)"/>'
+        paths.append(f'<path d="M{x0:g} {y} C{x0:g} {bend:g} {x1:g} {bend:g} {x1:g} {y}" marker-end="url(#way)"/>')
         foot = top - 6 if forward else top + LINE + 2
-        yield f'<text x="{(x0 + x1) / 2:g}" y="{foot:g}">{escape(way.label)}</text>'
+        texts.append(f'<text x="{(x0 + x1) / 2:g}" y="{foot:g}">{escape(way.label)}</text>')
+    return [*paths, *texts]  # no line goes through a text
 
 
 class StateDiagram(SphinxDirective):

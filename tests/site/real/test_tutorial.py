@@ -23,6 +23,8 @@ import psutil
 import pytest
 from slotreeve_harness.free_ports import free_offset
 
+from tests.lanes.programs import MARK
+
 pytestmark = pytest.mark.processes
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -146,7 +148,8 @@ def offset() -> int:
 @pytest.fixture
 def shell(offset: int, tmp_path: Path) -> Iterator[Shell]:
     """At the top of the clone; the commands are those of this Python."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("SLOTREEVE", "PY"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLOTREEVE", "PY"))}
+    own = {**kept, MARK: os.environ[MARK]}
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     addresses = {
         "SLOTREEVE_SESSION": f"127.0.0.1:{7730 + offset}",
