@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 from sphinx.cmd.build import build_main
@@ -32,7 +33,8 @@ def build(target: Path, source: Path = ROOT) -> int:
     """Build the site anew in ``target`` from the tree at ``source``; returns the exit code of Sphinx."""
     shutil.rmtree(target, ignore_errors=True)
     options = ["--fail-on-warning", "--keep-going", "--nitpicky", "--quiet", "--fresh-env"]
-    found = build_main([*options, "-b", "html", "-c", str(DOCS), "-d", f"{target}.read", str(source), str(target)])
+    with tempfile.TemporaryDirectory() as read:
+        found = build_main([*options, "-b", "html", "-c", str(DOCS), "-d", read, str(source), str(target)])
     if found == 0:
         (target / "index.html").write_text(ENTRY, encoding="utf-8")
     return found

@@ -37,9 +37,11 @@ autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 90
 nitpicky = True
-# Of a signature only what these pages describe is linked: not the standard library, libraries, and other rooms.
+# Of a signature only what these pages describe is linked: not the standard library, libraries, and other rooms; nor
+# variables of types, and classes that programs do not meet.
 nitpick_ignore_regex = [
-    ("py:.*", r"(?!slotreeve_client\.\w+$|slotreeve\.ports\.\w+$).*"),
+    ("py:class", r"slotreeve.*\.(T|Plugin|ConnectorOwner|LoopOwner|Watched|Asker|ServiceNames)"),
+    ("py:.*", r"(?!slotreeve_client|slotreeve.ports).*"),
 ]
 
 html_theme = "furo"

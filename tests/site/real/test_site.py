@@ -79,7 +79,11 @@ def test_the_pictures_of_states_are_drawn_and_the_docstrings_are_there(site: Bui
         text = (site.folder / "docs" / f"{page}.html").read_text(encoding="utf-8")
         assert text.count('<svg xmlns="http://www.w3.org/2000/svg" class="states"') == 1
         assert "stateDiagram" not in text
-    assert {"slotreeve_client.Client.publish", "slotreeve_client.connect"} <= anchors(site, "api-client")
+    assert {
+        "slotreeve_client.Client.publish",
+        "slotreeve_client.connect",
+        "slotreeve_client.threads.BlockingPublication",
+    } <= anchors(site, "api-client")
     assert {"slotreeve.ports.Balancer.balance", "slotreeve.ports.Election"} <= anchors(site, "api-ports")
 
 
@@ -98,6 +102,7 @@ def anchors(site: BuiltSite, page: str) -> set[str]:
         ("```nolanguage\nx\n```", "'nolanguage'"),
         ("```mermaid\npie\n```", "a diagram has lines"),
         ("```{eval-rst}\n.. automodule:: slotreeve_client.gone\n```", "slotreeve_client.gone"),
+        ("```{eval-rst}\n:class:`slotreeve.ports.Gone`\n```", "slotreeve.ports.Gone"),
     ],
 )
 def test_a_page_with_a_mistake_is_refused(page: str, complaint: str, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ VARIES = [
     (re.compile(r"\btable \d+"), "TABLE"),
     (re.compile(r"\s+"), " "),
 ]
-PATIENCE_SECONDS, STOP_SECONDS = 40.0, 10.0
+PATIENCE_SECONDS, STOP_SECONDS, POLL_SECONDS = 40.0, 10.0, 0.5
 
 
 def comparable(line: str) -> str:
@@ -105,7 +105,9 @@ class Shell:
                     missing.remove(comparable(line))
             if not missing:
                 return
-            ready, _, _ = select.select([self._output], [], [], max(0.0, deadline - time.monotonic()))
+            ready, _, _ = select.select([self._output], [], [], POLL_SECONDS)
+            if not ready and self._process.poll() is None and time.monotonic() < deadline:
+                continue
             part = os.read(self._output.fileno(), 1 << 16) if ready else b""
             assert part, f"after\n{text}\nthis did not appear: {missing}\nbut this:\n{self.said[begin:]}"
             self.said += part.decode(errors="replace")
