@@ -32,6 +32,7 @@ CAPTIONS = {
     "proving/bench": "measurements",
     "proving/demo": "the main job",
     "proving/fuzz": "hostile input",
+    "proving/testing": "for tests of applications",
     "spark": "tables, comparisons",
     "cli": "the command slotreeve",
 }

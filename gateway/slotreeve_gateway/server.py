@@ -106,6 +106,11 @@ class GatewayServer:
         """Where the faces that speak HTTP listen."""
         return self._end.address
 
+    @property
+    def faces(self) -> Mapping[str, Face]:
+        """The faces that were started, by name."""
+        return self._faces
+
     async def start(self) -> None:
         """Build the faces and begin to answer. It does not wait for the registry: until a session server is reached,
         callers are told that there is none.

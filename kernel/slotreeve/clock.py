@@ -41,11 +41,24 @@ class Clock(Protocol):
         """Suspend the calling task for ``seconds``."""
 
 
+class LoopTime(Protocol):
+    """What a clock needs of an event loop."""
+
+    def time(self) -> float:
+        """Seconds on a monotonic clock."""
+
+    def call_later(self, delay: float, callback: Callable[[], None], /) -> Timer:
+        """Run ``callback`` after ``delay`` seconds."""
+
+    def call_soon(self, callback: Callable[[], None], /) -> object:
+        """Run ``callback`` on the next turn."""
+
+
 class LoopClock:
     """The clock of an event loop, by default of the running one. On a loop of virtual time it shows virtual time."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        self._loop = loop if loop is not None else asyncio.get_running_loop()
+    def __init__(self, loop: LoopTime | None = None) -> None:
+        self._loop: LoopTime = loop if loop is not None else asyncio.get_running_loop()
 
     def now(self) -> float:
         """Seconds on the loop's monotonic clock."""

@@ -40,8 +40,9 @@ class Clock(LoopClock):
     """A wall clock that is set."""
 
     def __init__(self) -> None:
-        super().__init__(asyncio.new_event_loop())
-        self._loop.close()
+        loop = asyncio.new_event_loop()
+        loop.close()
+        super().__init__(loop)
         self.seconds = float(NOW)
 
     def wall_ms(self) -> int:

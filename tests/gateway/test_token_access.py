@@ -20,8 +20,9 @@ class Clock(LoopClock):
     wall = 1_000
 
     def __init__(self) -> None:
-        super().__init__(asyncio.new_event_loop())
-        self._loop.close()
+        loop = asyncio.new_event_loop()
+        loop.close()
+        super().__init__(loop)
 
     def wall_ms(self) -> int:
         return self.wall

@@ -43,6 +43,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Its light subscribers take large pushes from the transport without decoding them.
     "slotreeve_bench": {*REGISTRY, "slotreeve_harness", "slotreeve_transport_zmq"},
     "slotreeve_demo": {*REGISTRY, "slotreeve_harness"},
+    # A simulated cluster, and a gateway on real sockets; it tells where DNS listens.
+    "slotreeve_testing": {
+        *REGISTRY,
+        "slotreeve_gateway",
+        "slotreeve_conformance",
+        "slotreeve_simulator",
+        "slotreeve_harness",
+        "slotreeve_transport_memory",
+        "slotreeve_face_dns",
+    },
     # It decodes what each of them reads of others.
     "slotreeve_fuzz": {
         *REGISTRY,
@@ -128,7 +138,7 @@ ONLY_IN = {
     "numpy": {"slotreeve_spark", "slotreeve_slotfunc"},
     "numba": {"slotreeve_slotfunc"},
     "hypothesis": {"slotreeve_conformance"},
-    "pytest": {"slotreeve_conformance"},
+    "pytest": {"slotreeve_conformance", "slotreeve_testing"},
 }
 """Packages that may import a library."""
 HANDED_IN = {
@@ -153,6 +163,7 @@ RUNS_FOR_PEOPLE = {
     "slotreeve_bench",
     "slotreeve_demo",
     "slotreeve_fuzz",
+    "slotreeve_testing",
     "slotreeve_cli",
 }
 MAY_USE_EDGES = {"slotreeve_transport_zmq", "slotreeve_election_mysql", "slotreeve_console", *RUNS_FOR_PEOPLE}

@@ -19,7 +19,7 @@ import selectors
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
-from slotreeve.clock import LoopClock
+from slotreeve.clock import LoopClock, LoopTime
 
 T = TypeVar("T")
 
@@ -107,7 +107,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 class VirtualClock(LoopClock):
     """A node's clock on virtual time. Its wall clock is wrong by ``wall_skew_ms``."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None = None, wall_skew_ms: int = 0) -> None:
+    def __init__(self, loop: LoopTime | None = None, wall_skew_ms: int = 0) -> None:
         super().__init__(loop)
         self._wall_skew_ms = wall_skew_ms
 

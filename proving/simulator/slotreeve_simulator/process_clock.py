@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from functools import partial
 
-from slotreeve.clock import Timer
+from slotreeve.clock import LoopTime, Timer
 from slotreeve_conformance.virtual_time import START_SECONDS, VirtualClock
 
 from slotreeve_simulator.processor import SimulatedProcessor
@@ -47,7 +47,7 @@ class ProcessClock(VirtualClock):
     ``drift`` makes the clock fast: with 0.01, it shows 101 seconds for 100. A timer waits until ``processor`` is free.
     ``turn_ends`` makes the turns of the process differ: some go on for a while, so that more packets are read before
     the actions at their end; and the time for work in parts is over after any step. Without it each turn reads one
-    packet, and such work ends in one turn.
+    packet, and such work ends in one turn. ``loop``: by default the running one.
     """
 
     def __init__(
@@ -56,8 +56,9 @@ class ProcessClock(VirtualClock):
         drift: float = 0.0,
         processor: SimulatedProcessor | None = None,
         turn_ends: random.Random | None = None,
+        loop: LoopTime | None = None,
     ) -> None:
-        super().__init__(wall_skew_ms=wall_skew_ms)
+        super().__init__(loop, wall_skew_ms)
         self._turn_ends = turn_ends
         self._turn: list[Callable[[], None]] | None = None
         self._processor = processor
