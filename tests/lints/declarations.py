@@ -10,8 +10,13 @@ from typing import Any
 from tests.lints.rooms import FACES, MEASURED, OTHER_FOLDERS, PACKAGES, PLUGINS, ROOT, TOP_FOLDERS
 from tests.lints.sources import Finding, of_package
 
-EXAMPLE = "examples/third_party_balancer"
-"""An example that mypy checks like a room."""
+EXAMPLES = (
+    "examples/third_party_balancer",
+    "examples/registered_app",
+    "examples/calling_by_httpx",
+    "examples/calling_by_grpc",
+)
+"""Examples that mypy checks like rooms."""
 
 
 def pyproject() -> dict[str, Any]:
@@ -37,7 +42,7 @@ def other_lists(project: dict[str, Any], architecture: str) -> Iterator[Finding]
     points = project["project"]["entry-points"]["slotreeve"]
     yield from differing("pyproject.toml: dev-mode-dirs of hatch", build["dev-mode-dirs"], rooms)
     yield from differing("pyproject.toml: packages of the wheel", build["targets"]["wheel"]["packages"], paths)
-    yield from differing("pyproject.toml: mypy_path", tools["mypy"]["mypy_path"].split(":"), [*rooms, EXAMPLE])
+    yield from differing("pyproject.toml: mypy_path", tools["mypy"]["mypy_path"].split(":"), [*rooms, *EXAMPLES])
     yield from differing("pyproject.toml: files of mypy", tools["mypy"]["files"], [*TOP_FOLDERS, *OTHER_FOLDERS])
     yield from differing(
         "pyproject.toml: packages that are measured", tools["coverage"]["run"]["source_pkgs"], MEASURED

@@ -138,6 +138,9 @@ ONLY_IN = {
     "numpy": {"slotreeve_spark", "slotreeve_slotfunc"},
     "numba": {"slotreeve_slotfunc"},
     "hypothesis": {"slotreeve_conformance"},
+    # Modules of the client that only who wants them imports.
+    "httpx": {"slotreeve_client"},
+    "grpc": {"slotreeve_client"},
     "pytest": {"slotreeve_conformance", "slotreeve_testing"},
 }
 """Packages that may import a library."""
