@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -128,13 +129,17 @@ def waits(reached: Callable[[], bool]) -> None:
         threading.Event().wait(0.005)
 
 
-def test_no_thread_is_left_also_when_the_test_raised() -> None:
+def test_no_thread_and_no_socket_is_left_also_when_the_test_raised() -> None:
+    with registry_in_thread(meta=1, data=1, session=1) as reg:
+        reg.connect_blocking().publish(SHOP, "10.0.0.1:80")  # what a process makes once is made
     before = {thread.name for thread in threading.enumerate()}
+    sockets = len(os.listdir("/proc/self/fd"))
     with suppress(KeyError), registry_in_thread(meta=1, data=1, session=1) as reg:
         reg.connect_blocking().publish(SHOP, "10.0.0.1:80")
         raise KeyError("of the test")
     # The thread of callbacks ends by itself a moment later: a callback may close its client.
     waits(lambda: {thread.name for thread in threading.enumerate()} <= before)
+    waits(lambda: len(os.listdir("/proc/self/fd")) <= sockets)
     with pytest.raises(RuntimeError, match="does not run"):
         reg.advance(1)
 

@@ -287,6 +287,34 @@ def test_a_standstill_of_the_process_is_no_silence_in_the_registry() -> None:
         runner.run(scene())
 
 
+def test_the_same_seed_gives_the_same_ids_and_leaders() -> None:
+    seen: list[tuple[object, ...]] = []
+
+    async def story(reg: RegistryUnderTest) -> None:
+        async with reg.connect() as client:
+            await subscribed(client)
+            (provider,) = await reg.instances(SHOP)
+            seen.append((provider.register_id, reg.meta_leader, await reg.kill_session(), await reg.kill_data()))
+
+    for seed in (1, 1, 2):
+        play(story, seed=seed)
+    assert seen[0] == seen[1] != seen[2]
+
+
+def test_a_verb_that_is_cancelled_and_verbs_at_the_same_time_do_no_harm() -> None:
+    async def story(reg: RegistryUnderTest) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.02):
+                await reg.advance(1_000_000)
+        before = reg.now
+        await asyncio.gather(reg.advance(5), reg.advance(5), reg.kill_session(), reg.until(lambda: True))
+        assert 5 <= reg.now - before < 60
+        await reg.settled()
+        assert len(reg.servers) == 7
+
+    play(story)
+
+
 def test_two_registries_in_one_event_loop_do_not_know_each_other() -> None:
     async def scene() -> None:
         async with registry() as first, first.connect() as one:

@@ -11,7 +11,7 @@ from slotreeve.errors import RequestTimeout
 from slotreeve.offers import Port
 from slotreeve.ports import Context, Transport
 from slotreeve_conformance.virtual_time import VirtualClock
-from slotreeve_harness.free_ports import free_ports
+from slotreeve_harness.free_ports import PORTS, STRIDE, PortClaims
 from slotreeve_simulator.process_clock import ProcessClock
 from slotreeve_simulator.simulated_cluster import POLL_SECONDS, SimulatedCluster
 from slotreeve_transport_memory.transport import MemoryTransport
@@ -45,6 +45,7 @@ class StagedCluster(SimulatedCluster):
         self._timeline, self._watch, self._has_doors = timeline, watch, has_doors
         self._doors: dict[str, Door] = {}
         self._used_doors: list[Door] = []
+        self._claims = PortClaims()
         super().__init__(random.Random(seed), counts["meta"], counts["data"], counts["session"], settings)
         timeline.while_skipping = self._keep_outsiders_awake
 
@@ -53,7 +54,9 @@ class StagedCluster(SimulatedCluster):
     def address(self, name: str) -> str:
         """See SimulatedProcesses. With doors, the address of a session server is a free one of this machine."""
         if self._has_doors and name.startswith("session-") and name not in self._addresses:
-            (port,) = free_ports(1, random.Random())
+            chance = random.Random()
+            while not self._claims.take(port := chance.randrange(PORTS.start, PORTS.stop, STRIDE)):
+                pass
             self._addresses[name] = f"127.0.0.1:{port}"
         return super().address(name)
 
@@ -132,6 +135,7 @@ class StagedCluster(SimulatedCluster):
         for door in [*self._used_doors]:
             await door.close()
         self._used_doors.clear()
+        self._claims.close()
 
     def _keep_outsiders_awake(self) -> None:
         for door in self._doors.values():
