@@ -87,7 +87,7 @@ class AsgiRegistration:
             await client.close()
 
     async def withdraw(self) -> None:
-        """End the registration, and wait until the registry has read that. Idempotent."""
+        """End the registration; the registry learns of it in the next moment. Idempotent."""
         registering, self._registering = self._registering, None
         if registering is not None:
             registering.cancel()

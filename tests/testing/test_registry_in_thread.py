@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -15,12 +16,19 @@ import dns.query
 import httpx
 import pytest
 from slotreeve.errors import RequestTimeout
-from slotreeve_client import ClientOptions, Instance, connect, connect_blocking
+from slotreeve_client import ClientOptions, ClientState, Instance, connect, connect_blocking
 from slotreeve_gateway.access import Caller
 from slotreeve_testing import FailureInServer, RegistryInThread, registry_in_thread
 
 pytest_plugins = ["slotreeve_testing.pytest_plugin"]
 SHOP = "com.example.Shop"
+
+
+def waits(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not reached():
+        assert time.monotonic() < deadline, "it did not happen within 20 s"
+        threading.Event().wait(0.005)
 
 
 @pytest.fixture
@@ -99,6 +107,33 @@ def test_a_frozen_session_server_answers_nobody_and_goes_on_afterwards() -> None
         assert len(client.get(SHOP, timeout_seconds=10)) == 1
 
 
+def test_a_client_of_another_thread_leaves_a_frozen_session_server() -> None:
+    with registry_in_thread(meta=1, data=1) as reg:
+        client = reg.connect_blocking(ping_seconds=0.05, silence_seconds=0.2)
+        client.register(SHOP, Instance("10.0.0.1", 80)).acknowledged(timeout_seconds=5)
+        sessions = ("session-1", "session-2")
+        for name in sessions:
+            reg.freeze(name)
+        waits(lambda: client.state is ClientState.CONNECTING)
+        for name in sessions:
+            reg.thaw(name)
+        reg.until(lambda: client.state is ClientState.CONNECTED)
+        assert len(client.get(SHOP)) == 1
+
+
+def test_what_reached_a_frozen_session_server_is_handled_when_it_goes_on() -> None:
+    with registry_in_thread(meta=1, data=1, session=1) as reg:
+        client = reg.connect_blocking()
+        client.flush(timeout_seconds=5)
+        reg.freeze("session-1")
+        published = client.publish(SHOP, "10.0.0.1:80")
+        with pytest.raises(RequestTimeout):
+            published.acknowledged(timeout_seconds=0.1)
+        reg.thaw("session-1")
+        published.acknowledged(timeout_seconds=5)
+        assert client.statistics().reconnections == 0
+
+
 def test_registries_of_two_threads_do_not_disturb_each_other() -> None:
     def program(number: int) -> int:
         with registry_in_thread(meta=1, data=1, session=1) as reg:
@@ -122,11 +157,6 @@ def test_an_error_in_a_server_is_raised_in_the_thread_of_the_test() -> None:
     with pytest.raises(FailureInServer, match="access is broken"):  # noqa: SIM117 - by the end of the registry
         with registry_in_thread(meta=1, data=1, session=1, access=BrokenAccessInThread()) as reg:
             httpx.get(f"{reg.gateway_url}/v1/services")
-
-
-def waits(reached: Callable[[], bool]) -> None:
-    while not reached():
-        threading.Event().wait(0.005)
 
 
 def test_no_thread_and_no_socket_is_left_also_when_the_test_raised() -> None:

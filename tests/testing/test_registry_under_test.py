@@ -159,6 +159,17 @@ def test_the_gateway_speaks_every_language(path: str) -> None:
     play(story, meta=1, data=1, session=1)
 
 
+def test_envoy_gets_the_endpoints_of_a_service() -> None:
+    async def story(reg: RegistryUnderTest) -> None:
+        async with reg.connect() as client, httpx.AsyncClient(base_url=reg.gateway_url) as http:
+            await subscribed(client)
+            answer = await http.post("/v3/discovery:endpoints", json={"resource_names": [SHOP]})
+            assert answer.status_code == 200
+            assert "10.0.0.1" in answer.text
+
+    play(story, meta=1, data=1, session=1)
+
+
 # --- failures --------------------------------------------------------------------------------------------------------
 
 

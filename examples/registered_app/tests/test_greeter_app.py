@@ -40,6 +40,10 @@ async def serving(served: Served) -> AsyncIterator[None]:
         await task
 
 
+async def is_empty(reg: RegistryUnderTest) -> bool:
+    return not await reg.instances(SERVICE)
+
+
 def test_the_application_is_registered_while_it_serves() -> None:
     async def story() -> None:
         async with asyncio.timeout(30), registry() as reg, httpx.AsyncClient() as http:
@@ -51,10 +55,7 @@ def test_the_application_is_registered_while_it_serves() -> None:
                 (provider,) = await reg.instances(SERVICE)
                 assert provider.instance == served.instance
             assert not served.registration.is_ready
-            await reg.until(lambda: _is_empty(reg))
-
-    async def _is_empty(reg: RegistryUnderTest) -> bool:
-        return not await reg.instances(SERVICE)
+            await reg.until(lambda: is_empty(reg))
 
     asyncio.run(story())
 
@@ -122,6 +123,7 @@ def test_it_says_how_it_is_and_can_be_withdrawn_before_its_end() -> None:
                 assert provider.instance.health is Health.WARNING
                 await served.registration.withdraw()
                 await served.registration.withdraw()
+                await reg.until(lambda: is_empty(reg))
                 assert (await http.get(f"{served.url}/hello")).text == f"hello from {served.instance.endpoint}"
                 assert (await http.get(f"{served.url}/readyz")).text == "it was withdrawn"
 
