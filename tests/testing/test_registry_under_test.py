@@ -16,7 +16,11 @@ import pytest
 from slotreeve.errors import ConfigError, RequestTimeout
 from slotreeve_client import Client, Filter, Instance, Subscription
 from slotreeve_gateway.access import Caller
+from slotreeve_gateway.views import Views
 from slotreeve_testing import FailureInServer, RegistryUnderTest, registry
+from slotreeve_testing.watching import RegistryWatch
+
+from tests.simulation.planting import replaced
 
 SHOP = "com.example.Shop"
 LEASE = {"address": "10.0.0.7", "port": 8080, "ttl_seconds": 30}
@@ -197,6 +201,45 @@ def test_an_error_that_no_verb_has_raised_is_raised_at_the_end() -> None:
     with pytest.raises(FailureInServer) as caught:
         play(story, meta=1, data=1, session=1, access=BrokenAccess())
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def broken_sweep(self: Views) -> None:
+    raise ZeroDivisionError("no sweep")
+
+
+@pytest.mark.parametrize("is_logged", [True, False])
+def test_an_error_in_a_loop_of_a_server_is_raised_also_where_nothing_is_logged(is_logged: bool) -> None:
+    async def story(reg: RegistryUnderTest) -> None:
+        await reg.advance(30)
+
+    if not is_logged:
+        logging.disable()
+    try:
+        with replaced(Views, "sweep", broken_sweep), pytest.raises(FailureInServer) as caught:
+            play(story, meta=1, data=1, session=1)
+    finally:
+        logging.disable(logging.NOTSET)
+    assert ("no sweep" if is_logged else "loop_failures") in str(caught.value)
+
+
+def test_an_error_of_a_task_that_nobody_waits_for_is_found() -> None:
+    async def fail(how: str) -> None:
+        raise ZeroDivisionError(how)
+
+    async def scene() -> None:
+        loop, watch = asyncio.get_running_loop(), RegistryWatch()
+        alone = loop.create_task(fail("alone"), context=watch.context.copy())
+        awaited = loop.create_task(fail("awaited"), context=watch.context.copy())
+        of_the_test = loop.create_task(fail("of the test"))
+        await asyncio.wait([alone])
+        for task in (awaited, of_the_test):
+            with pytest.raises(ZeroDivisionError):
+                await task
+        assert [str(error) for error in watch.take()] == ["alone"]
+        assert watch.take() == []
+        watch.close()
+
+    asyncio.run(scene())
 
 
 def test_an_error_of_the_test_is_raised_with_a_note_about_the_servers() -> None:

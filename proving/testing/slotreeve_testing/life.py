@@ -25,6 +25,8 @@ GATEWAY = "gateway-1"
 ATTEMPTS = 10
 """A free port may be taken by somebody else before it is used; then others are tried."""
 READY_SECONDS = 60.0
+COUNTED = ("loop_failures", "handler_errors")
+"""What servers count of their own failures."""
 
 
 class FailureInServer(Exception):
@@ -142,6 +144,7 @@ class RegistryLife:
         Raises:
             FailureInServer: something in a server failed.
         """
+        self._look_at_counters()
         try:
             await self.timeline.hurry(self._end(), self._watch.context)
         finally:
@@ -149,6 +152,15 @@ class RegistryLife:
             await self._watch.end_tasks()
             self._watch.close()
         self.raise_failures()
+
+    def _look_at_counters(self) -> None:
+        """Where nothing is logged, as after ``logging.disable``, failures are counted all the same."""
+        for server in [*self.cluster.servers.values(), *([self._gateway] if self._gateway is not None else [])]:
+            counted = server.counters()
+            failures = {name: counted[name] for name in COUNTED if counted.get(name)}
+            if failures and not self._watch.has_failed:
+                told = ", ".join(f"{name} {count}" for name, count in failures.items())
+                self._watch.failed(RuntimeError(f"the counters of {server.address} say {told}; the log says no more"))
 
     async def _end(self) -> None:
         cluster = self.cluster

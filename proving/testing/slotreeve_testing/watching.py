@@ -29,10 +29,12 @@ class RegistryWatch:
     Attributes:
         context: what belongs to the registry is started in it.
         failures: what failed since they were taken last.
+        has_failed: whether anything has, ever.
     """
 
     def __init__(self) -> None:
         self.failures: list[BaseException] = []
+        self.has_failed = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ended_badly: list[asyncio.Task[Any]] = []
         self.context = contextvars.copy_context()
@@ -43,6 +45,7 @@ class RegistryWatch:
 
     def failed(self, error: BaseException) -> None:
         """Something of the registry has failed."""
+        self.has_failed = True
         if not any(error is known for known in self.failures):
             self.failures.append(error)
 
