@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -56,8 +58,13 @@ def test_a_client_of_another_thread_counts_as_alive_while_time_is_skipped(slotre
 def test_a_client_of_another_thread_survives_its_session_server(slotreeve_registry: RegistryInThread) -> None:
     client = slotreeve_registry.connect_blocking()
     client.register(SHOP, Instance("10.0.0.1", 80)).acknowledged(timeout_seconds=5)
+    before = slotreeve_registry.outsiders
+    assert len(before) == 1
     slotreeve_registry.kill_session()
-    slotreeve_registry.until(lambda: client.statistics().reconnections, "it is connected again")
+    # Otherwise time could be skipped before the client is at the other one, and what it registered would end.
+    assert {*slotreeve_registry.outsiders} >= {*before}
+    slotreeve_registry.advance(60)
+    assert client.statistics().reconnections == 1
     client.flush(timeout_seconds=5)
     slotreeve_registry.restart()
     slotreeve_registry.settled()
@@ -84,6 +91,36 @@ def test_requests_over_http_and_dns_are_answered(slotreeve_registry: RegistryInT
     assert "10.0.0.7" in found.answer[0].to_text()
     slotreeve_registry.advance(60)
     slotreeve_registry.until(lambda: not dns.query.tcp(question, host, timeout=5, port=port).answer, "the lease ends")
+
+
+PROGRAM = """
+import sys
+from slotreeve_client import Instance, connect_blocking
+with connect_blocking(*sys.argv[1:]) as client:
+    client.register("com.example.Shop", Instance("10.0.0.9", 80)).acknowledged(timeout_seconds=20)
+    print("registered", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_program_of_another_process_registers_and_outlives_its_session_server(
+    slotreeve_registry: RegistryInThread,
+) -> None:
+    reg = slotreeve_registry
+    command = [sys.executable, "-c", PROGRAM, *reg.session_addresses]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        try:
+            assert program.stdout is not None
+            assert program.stdout.readline() == "registered\n"
+            reg.advance(60)
+            assert len(reg.instances(SHOP)) == 1
+            reg.kill_session()
+            reg.settled()
+            assert len(reg.instances(SHOP)) == 1
+        finally:
+            program.communicate("")
+    assert program.returncode == 0
+    reg.until(lambda: not reg.instances(SHOP), "a program that has ended leaves nothing")
 
 
 def test_a_client_with_an_event_loop_of_its_own_uses_it(slotreeve_registry: RegistryInThread) -> None:

@@ -35,9 +35,9 @@ class Door:
         return await self._sockets.listen(address, hello, keeper)
 
     @property
-    def count(self) -> int:
-        """Number of connections."""
-        return sum(len(keeper.connections) for keeper in self._guarded)
+    def clients(self) -> set[str]:
+        """The ids of the clients that are connected."""
+        return {connection.peer.node for keeper in self._guarded for connection in keeper.connections}
 
     def stay_awake(self, now: float) -> None:
         """Time is skipped: programs outside, whose time is real, count as heard."""

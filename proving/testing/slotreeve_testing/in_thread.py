@@ -86,6 +86,11 @@ class RegistryInThread:
         return self._do(lambda: self._here.servers)
 
     @property
+    def outsiders(self) -> list[str]:
+        """Ids of the SDK clients that are connected, of any thread and process."""
+        return self._do(lambda: self._here.outsiders)
+
+    @property
     def meta_leader(self) -> str | None:
         """The meta server that leads; None: none does now."""
         return self._do(lambda: self._here.meta_leader)

@@ -65,6 +65,11 @@ class RegistryUnderTest:
         return self._cluster.address(name)
 
     @property
+    def outsiders(self) -> list[str]:
+        """Ids of the SDK clients that are connected from outside, by a door."""
+        return sorted(client for name in self._cluster.servers for client in self._cluster.outsiders(name))
+
+    @property
     def meta_leader(self) -> str | None:
         """The meta server that leads; None: none does now."""
         return self._cluster.leader
@@ -142,15 +147,18 @@ class RegistryUnderTest:
     # --- what happens to servers ---------------------------------------------------------------------------------
 
     async def kill(self, name: str) -> str:
-        """SIGKILL for a server: its peers see their connections end. Returns the name.
+        """SIGKILL for a server: its peers see their connections end. Returns the name, once SDK clients outside that
+        were connected to it are at another one, after two seconds at the latest.
 
         Raises:
             ValueError: no server of this name runs.
         """
         self._check(name)
+        outsiders = self._cluster.outsiders(name)
         self._cluster.kill(name)
         self._killed.append(name)
         await self._cluster.close_door(name)  # it waits for real sockets: not a moment for skipping
+        await self._cluster.outsiders_are_back(outsiders)
         self._life.raise_failures()
         return name
 
@@ -159,7 +167,7 @@ class RegistryUnderTest:
         running = [n for n, server in self._cluster.servers.items() if isinstance(server, SessionServer)]
         clients = [client for n, client in self._cluster.clients.items() if n != READER]
         counts = {
-            n: sum(client.server == self._cluster.address(n) for client in clients) + self._cluster.outsiders(n)
+            n: sum(client.server == self._cluster.address(n) for client in clients) + len(self._cluster.outsiders(n))
             for n in running
         }
         return await self.kill(name or self._most(counts, "session"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import random
 from collections.abc import Callable, Mapping
@@ -19,6 +20,8 @@ from slotreeve_transport_memory.transport import MemoryTransport
 from slotreeve_testing.doors import Door, TransportWithDoor
 from slotreeve_testing.timeline import ProcessPlace, Timeline
 from slotreeve_testing.watching import RegistryWatch
+
+BACK_SECONDS = 2.0
 
 
 class StagedCluster(SimulatedCluster):
@@ -119,9 +122,19 @@ class StagedCluster(SimulatedCluster):
 
     # --- beyond -------------------------------------------------------------------------------------------------
 
-    def outsiders(self, name: str) -> int:
-        """Number of connections from outside to a session server."""
-        return self._doors[name].count if name in self._doors else 0
+    def outsiders(self, name: str) -> set[str]:
+        """The ids of the clients outside that are connected to a session server."""
+        return self._doors[name].clients if name in self._doors else set()
+
+    async def outsiders_are_back(self, clients: set[str]) -> None:
+        """Wait until these are connected to any session server, at the pace of the wall: their time is real, and what
+        they registered would end if time was skipped meanwhile. It is given up after :data:`BACK_SECONDS`."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + BACK_SECONDS
+        while self._doors and loop.time() < end:
+            if clients <= {client for door in self._doors.values() for client in door.clients}:
+                return
+            await asyncio.sleep(POLL_SECONDS)
 
     async def close_door(self, name: str) -> None:
         """Programs outside see their connections to a killed server end."""
