@@ -56,7 +56,7 @@ PACKAGES = (
         ("slotreeve", "slotreeve_protocol", "slotreeve_client", "slotreeve_transport_zmq"),
         (),
         ("msgspec", "pydantic", "pluggy", "pyzmq"),
-        {"fast": ()},
+        {"fast": (), "httpx": (), "grpc": ()},
         "client/README.md",
     ),
     Package(
@@ -124,6 +124,7 @@ PACKAGES = (
             "slotreeve_chaos",
             "slotreeve_bench",
             "slotreeve_fuzz",
+            "slotreeve_testing",
         ),
         ("slotreeve", "slotreeve-client"),
         ("msgspec", "pydantic", "pytest", "hypothesis"),

@@ -29,6 +29,7 @@ IMPORTED_AS = {
     "psycopg": "psycopg",
     "pymysql": "PyMySQL",
     "jwt": "pyjwt",
+    "grpc": "grpcio",
     "py4j": "pyspark",
 }
 """Names of libraries that are not those of their modules."""

@@ -125,7 +125,6 @@ ONLY_IN = {
     "starlette": {"slotreeve_console", "slotreeve_gateway", *FACES},
     "uvicorn": {"slotreeve_console"},
     "trustme": set[str](),
-    "httpx": {"slotreeve_mirror"},
     "dns": {"slotreeve_face_dns"},
     "jinja2": {"slotreeve_face_console"},
     "markupsafe": {"slotreeve_face_console"},
@@ -139,7 +138,7 @@ ONLY_IN = {
     "numba": {"slotreeve_slotfunc"},
     "hypothesis": {"slotreeve_conformance"},
     # Modules of the client that only who wants them imports.
-    "httpx": {"slotreeve_client"},
+    "httpx": {"slotreeve_client", "slotreeve_mirror"},
     "grpc": {"slotreeve_client"},
     "pytest": {"slotreeve_conformance", "slotreeve_testing"},
 }
