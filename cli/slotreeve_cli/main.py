@@ -32,6 +32,7 @@ COMMANDS = {
     },
     "Look": {
         "status": "status slots leader members counters",
+        "health": "health",
         "top": "top",
         "audience": "clients application subscribers",
         "delays": "delays",

@@ -130,7 +130,8 @@ class Launcher:
             return ""
         address = http.listen or _port_above(bind, HTTP_PORT_OFFSET, "node.bind", "HTTP")
         _port_above(address, 0, self._configuration.where("http.listen"), "HTTP")
-        self._check_reach("http.listen", address, "authentication")
+        if not http.strangers:
+            self._check_reach("http.listen", address, "authentication", "http.strangers = true")
         return address
 
     def _name(self, role: Role) -> str:
@@ -171,12 +172,12 @@ class Launcher:
             )
         log.warning("%s: %s can be reached from other machines without %s (node.insecure)", where, address, lacks)
 
-    def _check_reach(self, key: str, address: str, lacking: str) -> None:
+    def _check_reach(self, key: str, address: str, lacking: str, accepts: str = "node.insecure = true") -> None:
         """Raises ConfigError: other machines can reach ``address``, and the operator has not accepted that."""
         if not self._configuration.settings.node.insecure and not is_loopback(address):
             raise ConfigError(
                 f"{self._configuration.where(key)}: {address} can be reached from other machines and there are no "
-                f"{lacking}; listen on loopback, or accept that with node.insecure = true"
+                f"{lacking}; listen on loopback, or accept that with {accepts}"
             )
 
     def environment(

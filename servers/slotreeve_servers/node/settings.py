@@ -70,6 +70,10 @@ class HttpSettings(Section):
     listen: str = Field(
         default="", description="host:port; empty: where this process listens for the cluster, at the port plus 1."
     )
+    strangers: bool = Field(
+        default=False,
+        description="Answer also where other machines can reach the port: these pages have neither keys nor tokens.",
+    )
 
 
 class GatewaySettings(Section):
