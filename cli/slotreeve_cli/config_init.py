@@ -124,8 +124,8 @@ def _configuration(catalogue: Catalogue, servers: list[Planned], election: str, 
         "election.use": election,
         "http.enabled": all(is_loopback(server.address) for server in servers),
     }
-    if election == "fle":
-        chosen["election.fle.data_dir"] = str(state / "{node}" / "election")
+    if election == "fle":  # below where the server runs: the unit and the image start it in a directory of its own
+        chosen |= {"election.fle.data_dir": "state-{node}"}
     if any(not is_loopback(server.address) for server in of["gateway"]):
         chosen |= {"gateway.authentication": "tokens"}
     return complete_file(catalogue, chosen)

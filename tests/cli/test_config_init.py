@@ -62,6 +62,7 @@ def test_each_machine_has_what_its_servers_need_and_no_key_of_another(tmp_path: 
         "meta-2": "10.0.0.2:7710",
         "meta-3": "10.0.0.3:7700",
     }
+    assert written["election"]["fle"]["data_dir"] == "state-{node}"
     assert written["gateway"]["sessions"] == ["session-1@10.0.0.3:7730"]
     assert written["gateway"]["authentication"] == "tokens"
     assert written["election"]["fle"]["data_dir"] == "/var/lib/slotreeve/{node}/election"
