@@ -20,7 +20,7 @@ from slotreeve_harness.end_with_parent import EndWithParent
 
 from tests.faces.programs import skip
 
-PATIENCE = 120.0
+PATIENCE = 60.0
 STOP_SECONDS = 60.0
 LOOPBACK_UP = """
 import fcntl, socket, struct
