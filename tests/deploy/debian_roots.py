@@ -63,8 +63,8 @@ class Contained:
         binds = [f"mount --bind '{root}' '{root}'", f"mount -o remount,bind,ro '{root}'"]
         for here, there in mounts.items():
             binds.append(f"mount --bind '{here}' '{root}{there}'")
-            if not there.startswith("/var"):
-                binds.append(f"mount -o remount,bind,ro '{root}{there}'")
+            may = "rw" if there.startswith("/var") else "ro"
+            binds.append(f"mount -o remount,bind,{may} '{root}{there}'")
         binds += [f"mount --bind /dev '{root}/dev'", f"mount -t proc proc '{root}/proc'"]
         script = " && ".join([*binds, f"exec /usr/sbin/chroot --userspec={account} '{root}' \"$@\""])
         self._command = ["unshare", "--mount", "sh", "-c", script, "sh", *command]

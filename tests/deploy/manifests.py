@@ -16,6 +16,8 @@ from tests.faces.programs import program
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy/kubernetes"
+ZONE = "metadata.labels['topology.kubernetes.io/zone']"
+"""A label that newer versions of Kubernetes copy from the node; where it lacks, the variable is empty."""
 Manifest = dict[str, Any]
 
 
@@ -85,7 +87,7 @@ class PodOfManifest:
     def variables(self) -> dict[str, str]:
         """Its variables."""
         found: dict[str, str] = {}
-        fields = {"metadata.name": self.name, "metadata.namespace": self.namespace}
+        fields = {"metadata.name": self.name, "metadata.namespace": self.namespace, ZONE: ""}
         for each in self.container["env"]:
             if "value" in each:
                 found[each["name"]] = expanded(each["value"], found)
