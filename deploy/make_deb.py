@@ -23,6 +23,8 @@ ROOT = DEPLOY.parent
 SCRIPTS = ("postinst", "prerm", "postrm")
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 PLACE = "opt/slotreeve"
+TIME = "1580601600"
+"""The time of every file, in seconds, where SOURCE_DATE_EPOCH names none: as that of the files in wheels of hatchling."""
 ENTRY = """#!/opt/slotreeve/bin/python3
 import sys
 
@@ -123,7 +125,7 @@ def pack(stage: Path, output: Path, version: str, maintainer: str) -> Path:
         ["dpkg-deb", "--root-owner-group", "-Zxz", "--build", str(stage), str(package)],  # noqa: S607
         check=True,
         stdout=subprocess.DEVNULL,
-        env={**os.environ, "SOURCE_DATE_EPOCH": os.environ.get("SOURCE_DATE_EPOCH", "1")},
+        env={**os.environ, "SOURCE_DATE_EPOCH": os.environ.get("SOURCE_DATE_EPOCH", TIME)},
     )
     return package
 

@@ -76,7 +76,7 @@ def engine(tmp_path: Path) -> Iterator[EngineStandIn]:
 
 
 def test_a_publish_reaches_a_subscriber_of_the_cluster_and_a_caller_of_its_gateway(
-    files: Path, engine: EngineStandIn
+    engine: EngineStandIn, files: Path
 ) -> None:
     every = {name: container(service, files) for name, service in services().items()}
     operator = every.pop("operator")
