@@ -24,7 +24,7 @@ SCRIPTS = ("postinst", "prerm", "postrm")
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 PLACE = "opt/slotreeve"
 TIME = "1580601600"
-"""The time of every file, in seconds, where SOURCE_DATE_EPOCH names none: as that of the files in wheels of hatchling."""
+"""The time of every file, in seconds, where SOURCE_DATE_EPOCH names none: as that of files in wheels of hatchling."""
 ENTRY = """#!/opt/slotreeve/bin/python3
 import sys
 
