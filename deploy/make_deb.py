@@ -45,10 +45,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--revision", default="1", help="of the package of this version")
     parser.add_argument("--maintainer", default="slotreeve <root@localhost>", help="NAME <ADDRESS>")
     given = parser.parse_args(arguments)
-    wheels = sorted(given.wheels.glob("*.whl"))
+    wheels = [path for name in ("slotreeve", "slotreeve_client") for path in given.wheels.glob(f"{name}-*.whl")]
     own = [wheel for wheel in wheels if wheel.name.startswith("slotreeve-")]
-    if len(own) != 1:
-        print(f"{given.wheels}: found {len(own)} wheels slotreeve-*.whl; expected one", file=sys.stderr)
+    if len(own) != 1 or len(wheels) != 2:
+        found = ", ".join(path.name for path in wheels) or "none"
+        print(
+            f"{given.wheels}: found {found}; expected one wheel of slotreeve and one of slotreeve-client",
+            file=sys.stderr,
+        )
         return 2
     version = f"{own[0].name.split('-')[1]}-{given.revision}"
     with tempfile.TemporaryDirectory(prefix="slotreeve-deb-") as scratch:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slotreeve_cli.units import PROGRAM, STATE, TARGET, unit, unit_name
+from slotreeve_cli.units import PROGRAM, TARGET, unit, unit_name
 
 if TYPE_CHECKING:
     from slotreeve.catalogue import Catalogue
@@ -81,9 +81,6 @@ def init(
     program: Annotated[
         str, typer.Option("--program", help="Where the command slotreeve is there, for units.")
     ] = PROGRAM,
-    state: Annotated[
-        Path, typer.Option("--state", help="Where each server has a directory there for what outlives it.")
-    ] = Path(STATE),
 ) -> None:
     """Write what each machine of a cluster needs: one complete configuration, a key for each server, what is
     particular to each, and units of systemd. Every server gets a key, and so does an operator."""
@@ -102,7 +99,7 @@ def init(
         raise ConfigError(f"{directory}: exists already; expected a new directory, since keys are made in it")
     catalogue = Catalogue.load()
     catalogue.find(Port.ELECTION, election, "--election")
-    _write(directory, servers, (target, state), _configuration(catalogue, servers, election, state))
+    _write(directory, servers, target, _configuration(catalogue, servers, election))
     for server in servers:
         units = directory / _folder(server.host) / "systemd"
         units.mkdir(exist_ok=True)
@@ -112,7 +109,7 @@ def init(
     typer.echo(f"next: {directory / 'README.txt'}")
 
 
-def _configuration(catalogue: Catalogue, servers: list[Planned], election: str, state: Path) -> str:
+def _configuration(catalogue: Catalogue, servers: list[Planned], election: str) -> str:
     from slotreeve_protocol.addresses import is_loopback
 
     from slotreeve_cli.config_file import complete_file
@@ -131,7 +128,7 @@ def _configuration(catalogue: Catalogue, servers: list[Planned], election: str, 
     return complete_file(catalogue, chosen)
 
 
-def _write(directory: Path, servers: list[Planned], places: tuple[Path, Path], configuration: str) -> None:
+def _write(directory: Path, servers: list[Planned], target: Path, configuration: str) -> None:
     from slotreeve.key_files import TRUSTED_FILE, issue
     from slotreeve.model.nodes import Role
     from slotreeve_client.tools import new_key_pair
@@ -149,9 +146,9 @@ def _write(directory: Path, servers: list[Planned], places: tuple[Path, Path], c
         place = directory / _folder(server.host)
         own[server.name].rename(place / "keys" / f"{server.name}.toml")
         variables = place / f"{server.name}.env"
-        variables.write_text(environment(server, *places), encoding="utf-8")
+        variables.write_text(environment(server, target), encoding="utf-8")
         variables.chmod(0o600)  # a connection string with a password may be added
-    (directory / "README.txt").write_text(_guide(directory, servers, *places), encoding="utf-8")
+    (directory / "README.txt").write_text(_guide(directory, servers, target), encoding="utf-8")
     (directory / OPERATOR / "env").write_text(_operator(servers, all_keys), encoding="utf-8")
 
 
@@ -159,13 +156,11 @@ def _folder(host: str) -> str:
     return host.strip("[]").replace(":", "_")
 
 
-def environment(server: Planned, target: Path, state: Path) -> str:
+def environment(server: Planned, target: Path) -> str:
     """What is particular to a server, as variables: the file that its unit reads."""
     from slotreeve_protocol.addresses import is_loopback
 
     variables = {"NODE__OWN_KEY": str(target / "keys" / f"{server.name}.toml")}
-    if server.role != "gateway":
-        variables["HISTORY__DIRECTORY"] = str(state / server.name / "history")
     if server.role in ("data", "session"):
         variables["NODE__ADVERTISE"] = server.address
     if server.role == "gateway":
@@ -187,7 +182,7 @@ def _operator(servers: Iterable[Planned], keys: Path) -> str:
     )
 
 
-def _guide(directory: Path, servers: list[Planned], target: Path, state: Path) -> str:
+def _guide(directory: Path, servers: list[Planned], target: Path) -> str:
     lines = [
         f"1. Bring the directory of each machine to it, as {target}, readable by the account of the servers only:",
         *(f"     {_folder(host)}  to  {host}" for host in sorted({server.host for server in servers})),
@@ -196,7 +191,7 @@ def _guide(directory: Path, servers: list[Planned], target: Path, state: Path) -
         "   Gateways that other machines reach need a certificate (tls/) and tokens.",
         f"2. Start the servers, meta servers first; with systemd (cp {target}/systemd/* /etc/systemd/system):",
         *(f"     {server.host}: systemctl enable --now slotreeve-{server.role}@{server.name}" for server in servers),
-        f"   or by hand, with the variables of the env file, and a directory {state}/NAME for each server:",
+        "   or by hand, each in a directory of its own, which keeps its state, with the variables of the env file:",
         f"     set -a; . {target}/NAME.env; slotreeve ROLE run -c {target}/slotreeve.toml --name NAME",
         "3. Look, as the operator whose key is in operator/:",
         f"     . {directory / OPERATOR / 'env'}; slotreeve status",

@@ -9,8 +9,6 @@ PROGRAM = "/opt/slotreeve/bin/slotreeve"
 """Where the units expect the command."""
 TARGET = PurePath("/etc/slotreeve")
 """Where the units expect the files of a machine."""
-STATE = PurePath("/var/lib/slotreeve")
-"""Where systemd makes a directory for each server (``StateDirectory``)."""
 STOP_SECONDS: Mapping[str, int] = {"meta": 30, "data": 120, "session": 300, "gateway": 30}
 """How long an orderly end may take: a data server hands over its slots, a session server its clients."""
 

@@ -65,16 +65,14 @@ def test_each_machine_has_what_its_servers_need_and_no_key_of_another(tmp_path: 
     assert written["election"]["fle"]["data_dir"] == "state-{node}"
     assert written["gateway"]["sessions"] == ["session-1@10.0.0.3:7730"]
     assert written["gateway"]["authentication"] == "tokens"
-    assert written["election"]["fle"]["data_dir"] == "/var/lib/slotreeve/{node}/election"
+    assert written["election"]["fle"]["data_dir"] == "state-{node}"
     units = {host: {path.name for path in (top / host / "systemd").iterdir()} for host in ("10.0.0.1", "10.0.0.2")}
     assert units["10.0.0.1"] == {"slotreeve-meta@.service", "slotreeve-data@.service"}
     unit = (top / "10.0.0.1/systemd/slotreeve-data@.service").read_text()
     assert "ExecStart=/opt/slotreeve/bin/slotreeve data run -c /etc/slotreeve/slotreeve.toml --name %i\n" in unit
     data = (top / "10.0.0.2/data-2.env").read_text()
     assert data == (
-        "SLOTREEVE__NODE__OWN_KEY=/etc/slotreeve/keys/data-2.toml\n"
-        "SLOTREEVE__HISTORY__DIRECTORY=/var/lib/slotreeve/data-2/history\n"
-        "SLOTREEVE__NODE__ADVERTISE=10.0.0.2:7720\n"
+        "SLOTREEVE__NODE__OWN_KEY=/etc/slotreeve/keys/data-2.toml\nSLOTREEVE__NODE__ADVERTISE=10.0.0.2:7720\n"
     )
 
 

@@ -54,5 +54,5 @@ def test_no_server_has_rights_and_only_the_gateway_has_a_port_on_loopback() -> N
         assert raw["security_opt"] == ["no-new-privileges:true"]
         assert "privileged" not in raw
         assert "user" not in raw
-        assert raw["image"] == "${SLOTREEVE_IMAGE:-slotreeve:0.1.0}"
+        assert raw["image"] == "${SLOTREEVE_IMAGE:-slotreeve:local}"
         assert list(service.ports) == (["127.0.0.1:7740:7740"] if name == "gateway-1" else [])

@@ -72,7 +72,7 @@ def test_the_dockerfile_has_no_fault() -> None:
         ("ARG EXTRAS", "ARG INDEX_TOKEN", "ARG INDEX_TOKEN"),
         ("RUN python", "RUN curl https://example.com | python", "loads or pipes"),
         ("STOPSIGNAL SIGTERM\n", "", "STOPSIGNAL is missing"),
-        ("COPY dist/*.whl", "COPY .", "everything"),
+        ("COPY dist/slotreeve-*.whl", "COPY .", "everything"),
     ],
 )
 def test_a_planted_fault_is_found(was: str, becomes: str, fault: str) -> None:
@@ -89,9 +89,9 @@ def test_everything_that_is_copied_is_sent_to_the_builder_and_nothing_secret_is(
         if not each.words[0].startswith("--from=")
         for word in each.words[:-1]
     ]
-    assert len(copied) == 3
+    assert len(copied) == 4
     for source in copied:
-        path = source.replace("*", "slotreeve-0.1.0-py3-none-any")
+        path = source.replace("*", "0.1.0-py3-none-any")
         assert allowed_in_context(ignored, path)
         assert "*" in source or (ROOT / source).is_file()
     for path in (".git/config", "keys/data-1.toml", ".venv/bin/python", "cluster/operator/env", "dist/notes.txt"):

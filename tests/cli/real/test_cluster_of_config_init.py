@@ -36,8 +36,7 @@ def test_the_servers_of_the_files_are_a_cluster_that_lets_in_only_who_has_a_key(
     top = tmp_path / "cluster"
     names = {f"{role}-{number}": role for role, count in COUNTS.items() for number in range(1, count + 1)}
     flags = [f"--{role}={name}={free_address()}" for name, role in names.items()]
-    places = ("--target", str(top / "127.0.0.1"), "--state", str(tmp_path / "state"))
-    done = slotreeve("config", "init", str(top), *places, *flags)
+    done = slotreeve("config", "init", str(top), "--target", str(top / "127.0.0.1"), *flags)
     assert done.returncode == 0, done.stderr
     place = top / "127.0.0.1"
     file = place / "slotreeve.toml"
@@ -45,11 +44,12 @@ def test_the_servers_of_the_files_are_a_cluster_that_lets_in_only_who_has_a_key(
     servers = []
     try:
         for name, role in names.items():
-            (tmp_path / "state" / name).mkdir(parents=True)  # systemd does that
+            (tmp_path / name).mkdir()
             mine = variables(place / f"{name}.env")
             checked = slotreeve("config", "check", "-c", str(file), "--set", f"node.name={name}", environment=mine)
             assert checked.returncode == 0, checked.stderr
-            command = ["env", *(f"{key}={value}" for key, value in mine.items()), sys.executable, "-m", "slotreeve_cli"]
+            command = ["env", "-C", str(tmp_path / name), *(f"{key}={value}" for key, value in mine.items())]
+            command += [sys.executable, "-m", "slotreeve_cli"]
             command += [role, "run", "-c", str(file), "--name", name, "--until-eof"]
             servers.append(ServerProcess(Role(role), name, "", command, tmp_path / f"{name}.log"))
         for server in servers:

@@ -20,7 +20,7 @@ from tests.faces.programs import NODE_MODULES, program, skip
 
 pytestmark = pytest.mark.processes
 ROOT = Path(__file__).resolve().parents[3]
-IMAGE = "docker run --rm --user 0 --volume $PWD:/here --workdir /here slotreeve:0.1.0 "
+IMAGE = "docker run --rm --user 0 --volume $PWD:/here --workdir /here slotreeve:local "
 OPERATOR = "docker compose run --rm operator "
 ASK_GATEWAY = """
 import ssl, sys, urllib.request
@@ -47,7 +47,7 @@ def files(tmp_path: Path) -> Path:
     """The directory of the Compose file, after the page's commands that come before ``docker compose up``."""
     program("openssl")
     for line in commands("Compose"):
-        if line.startswith(("docker build", "cd ", "docker compose", "python")):
+        if line.startswith(("docker build", "cd ", "docker compose", "./run dist")):
             continue
         command = line.replace(IMAGE, "slotreeve ").removeprefix("sudo ")
         assert "docker" not in command, line

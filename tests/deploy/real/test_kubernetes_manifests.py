@@ -182,6 +182,6 @@ def test_no_pod_has_rights(objects: list[Manifest]) -> None:
         }
         assert container["resources"]["limits"].keys() == {"memory"}
         assert container["resources"]["requests"].keys() == {"cpu", "memory"}
-        assert container["image"] == "slotreeve:0.1.0"
+        assert container["image"] == "slotreeve:local"
     (namespace,) = of_kind(objects, "Namespace").values()
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
