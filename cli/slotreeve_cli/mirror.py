@@ -166,7 +166,7 @@ async def _source(kind: OtherRegistry, url: str, group: str, only: str, every: f
     pages = SourcePages(url, headers)
     source: MirrorSource
     if kind is OtherRegistry.CONSUL:
-        source = ConsulSource(pages, group)
+        source = ConsulSource(pages, clock, group)
     elif kind is OtherRegistry.EUREKA:
         source = EurekaSource(pages, clock, group, every)
     else:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
+from slotreeve.clock import Clock
 from slotreeve_client import Health, Instance
 from slotreeve_face_consul.options import ConsulOptions
 from slotreeve_face_consul.registrations import registration
@@ -16,6 +18,8 @@ from slotreeve_mirror.source import Reader, SourcePages, expected
 
 WAIT_SECONDS = 60.0
 """How long Consul may wait for a change before it answers the same again."""
+PAUSE_SECONDS = 1.0
+"""Between questions that do not wait for a change."""
 HEALTHS = {health.value: health for health in Health}
 OWN_SERVICE = "consul"
 """The service that the servers of Consul register for themselves."""
@@ -24,8 +28,8 @@ OWN_SERVICE = "consul"
 class ConsulSource:
     """The services in the catalog of a Consul agent, with the worst of their checks as health."""
 
-    def __init__(self, pages: SourcePages, group: str) -> None:
-        self._pages, self._options = pages, ConsulOptions(group=group)
+    def __init__(self, pages: SourcePages, clock: Clock, group: str) -> None:
+        self._pages, self._clock, self._options = pages, clock, ConsulOptions(group=group)
         self._reader = Reader()
         self._known: dict[str, dict[LeasePlace, Instance]] = {}
         self._changed = asyncio.Event()
@@ -33,7 +37,9 @@ class ConsulSource:
     async def states(self) -> AsyncGenerator[Seen, None]:
         """See :class:`slotreeve_mirror.source.MirrorSource`."""
         names, index = await self._services(0)
-        self._known = {name: (await self._service(name, 0))[0] for name in names}
+        ordered = sorted(names)
+        found = await asyncio.gather(*(self._service(name, 0) for name in ordered))
+        self._known = {name: instances for name, (instances, _) in zip(ordered, found, strict=True)}
         watches: dict[str, asyncio.Task[None]] = {}
         listing = asyncio.create_task(self._services(index))
         try:
@@ -73,9 +79,10 @@ class ConsulSource:
         return {*expected(f"{self._pages.url}/v1/catalog/services", answer, dict)} - {OWN_SERVICE}, next_index
 
     async def _service(self, name: str, index: int) -> tuple[dict[LeasePlace, Instance], int]:
-        answer, next_index = await self._blocking(f"v1/health/service/{name}", index)
+        path = f"v1/health/service/{quote(name, safe='')}"
+        answer, next_index = await self._blocking(path, index)
         seen: dict[LeasePlace, Instance] = {}
-        where = f"{self._pages.url}/v1/health/service/{name}"
+        where = f"{self._pages.url}/{path}"
         for entry in expected(where, answer, list):
             service = expected(where, expected(where, entry, dict).get("Service"), dict)
             self._reader.add(seen, f"{name} {service.get('ID')}", lambda e=entry, s=service: self._made(e, s))  # type: ignore[misc]
@@ -86,8 +93,13 @@ class ConsulSource:
         answer, headers = await self._pages.read(path, parameters, WAIT_SECONDS)
         said = headers.get("X-Consul-Index", "0")
         found = int(said) if said.isdigit() else 0
-        # An index that went back is that of another history: begin anew (Consul's documentation of blocking queries).
-        return answer, found if found >= index else 0
+        if 0 < index <= found:
+            return answer, found
+        # The first answer, or an index that went back, which is that of another history: begin anew (Consul's
+        # documentation of blocking queries). Who gives no index at all does not wait, so this waits.
+        if not found or index:
+            await self._clock.sleep(PAUSE_SECONDS)
+        return answer, 0 if index else found
 
     def _made(self, entry: Mapping[str, Any], service: Mapping[str, Any]) -> tuple[str, Instance]:
         given = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from urllib.parse import unquote
 
 import httpx
 import msgspec
@@ -14,7 +15,7 @@ from slotreeve.model.data_info import DEFAULT_GROUP
 from slotreeve_client import Health
 from slotreeve_mirror.consul import ConsulSource
 from slotreeve_mirror.eureka import EurekaSource
-from slotreeve_mirror.mirror import MARK
+from slotreeve_mirror.mirror import MARK, Seen
 from slotreeve_mirror.nacos import NacosSource
 from slotreeve_mirror.source import MirrorSource, Narrowed, SourcePages, first_of
 from slotreeve_protocol.envelope import encode_instance
@@ -31,7 +32,7 @@ def eureka(pages: SourcePages) -> MirrorSource:
 
 
 def consul(pages: SourcePages) -> MirrorSource:
-    return ConsulSource(pages, DEFAULT_GROUP)
+    return ConsulSource(pages, LoopClock(), DEFAULT_GROUP)
 
 
 def nacos(pages: SourcePages) -> MirrorSource:
@@ -190,6 +191,49 @@ def test_the_services_of_a_nacos_come_change_and_go_and_stay_while_it_is_down() 
             del there.services["shop"]
             there.is_up = True
             await here.until("shop", lambda found: not found)
+
+    run_story(story, faces="rest")
+
+
+class Consul:
+    """Answers as Consul documents its catalog. Without an index, if ``index`` is 0."""
+
+    def __init__(self, *names: str) -> None:
+        self.names, self.index, self.asked = names, 7, list[str]()
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        path = request.url.raw_path.decode().partition("?")[0]
+        self.asked.append(path)
+        headers = {"X-Consul-Index": str(self.index)} if self.index else {}
+        if path == "/v1/catalog/services":
+            return httpx.Response(200, json={name: [] for name in self.names}, headers=headers)
+        name = unquote(path.removeprefix("/v1/health/service/"))
+        service = {"ID": f"{name}-1", "Service": name, "Address": "10.0.0.1", "Port": 80}
+        return httpx.Response(200, json=[{"Service": service, "Checks": []}], headers=headers)
+
+
+def test_a_service_of_consul_may_have_any_name() -> None:
+    there = Consul("a b", "a/b", "a?b", "ä")
+    pages = SourcePages("http://there", transport=httpx.MockTransport(there))
+
+    async def run() -> Seen:
+        return await first_of(consul(pages))
+
+    found = asyncio.run(run())
+    assert {place.lease_id for place in found} == {"a b-1", "a/b-1", "a?b-1", "ä-1"}
+    assert "/v1/health/service/a%2Fb" in there.asked
+
+
+def test_a_consul_without_an_index_is_asked_once_a_second_and_not_in_a_hot_loop() -> None:
+    there = Consul("shop")
+    there.index = 0
+
+    async def story(_: Stage) -> None:
+        async with mirrored(consul, "http://there", httpx.MockTransport(there)) as here:
+            await here.until("shop", lambda found: len(found) == 1)
+            before = len(there.asked)
+            await here.until("shop", lambda _: len(there.asked) > before)
+            assert len(there.asked) < before + 20
 
     run_story(story, faces="rest")
 
