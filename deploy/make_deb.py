@@ -54,7 +54,8 @@ def main(arguments: list[str]) -> int:
             file=sys.stderr,
         )
         return 2
-    version = f"{own[0].name.split('-')[1]}-{given.revision}"
+    # To Debian 0.2.0~dev0 is less than 0.2.0, and 0.2.0.dev0 would be more.
+    version = f"{own[0].name.split('-')[1].replace('.dev', '~dev')}-{given.revision}"
     with tempfile.TemporaryDirectory(prefix="slotreeve-deb-") as scratch:
         stage = Path(scratch) / "stage"
         fill_environment(stage, [str(each) for each in wheels if each not in own], own[0], given.extras)

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import slotreeve
 from slotreeve_harness.free_ports import free_offset
 
 from tests.deploy.debian_roots import Contained, debian, unpack
@@ -100,7 +101,7 @@ def test_it_is_installed_runs_is_upgraded_beneath_its_servers_and_leaves_nothing
     before = files(root)
     install(root, package)
     version = Contained(root, ["slotreeve", "--version"], "nobody", {"PATH": "/usr/bin:/bin"}, {}).run()
-    assert version.stdout == "slotreeve 0.1.0\n"
+    assert version.stdout == f"slotreeve {slotreeve.__version__}\n"
     account = next(line for line in (root / "etc/passwd").read_text().splitlines() if line.startswith("slotreeve:"))
     uid, gid = account.split(":")[2:4]
     configuration = root / "etc/slotreeve"
