@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     """Read the flags, and make it. Prints the path of the package."""
     parser = argparse.ArgumentParser(description="Make the Debian package from wheels.")
     parser.add_argument("wheels", type=Path, help="directory with the wheels; the package is written there as well")
-    parser.add_argument("--extras", default="fast,sql,oidc", help="of the package, separated by commas")
+    parser.add_argument("--extras", default="fast,sql,oidc,migrate", help="of the package, separated by commas")
     parser.add_argument("--revision", default="1", help="of the package of this version")
     parser.add_argument("--maintainer", default="slotreeve <root@localhost>", help="NAME <ADDRESS>")
     given = parser.parse_args(arguments)

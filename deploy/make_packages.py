@@ -49,6 +49,8 @@ class Package:
     readme: str = ""
 
 
+KINDS = frozenset({".py", ".typed", ".template", ".toml", ".json", ".html", ".css", ".js", ".svg", ".properties"})
+"""Endings of what is released: modules and the files that they read."""
 PACKAGES = (
     Package(
         "slotreeve-client",
@@ -221,11 +223,20 @@ def _toml(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def _left_out(directory: str, names: list[str]) -> list[str]:
+    """What lies about in a clone and belongs to no package."""
+    return [
+        name
+        for name in names
+        if name == "__pycache__" or ((Path(directory) / name).is_file() and Path(name).suffix not in KINDS)
+    ]
+
+
 def lay_out(package: Package, clone: Clone, directory: Path) -> None:
     """Write everything that a package is built from into an empty directory."""
     for room in package.rooms:
         folder = clone.rooms[room]
-        shutil.copytree(clone.folder / folder, directory / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(clone.folder / folder, directory / folder, ignore=_left_out)
     (directory / "pyproject.toml").write_text(project_of(package, clone))
     described = (clone.folder / package.readme).read_text() if package.readme else f"{package.summary}.\n"
     (directory / "README.md").write_text(described)
@@ -239,6 +250,8 @@ def build(out: Path, only: Sequence[str] = ()) -> list[Path]:
     """Build these packages, or all. Returns the files, a source archive and a wheel of each."""
     clone, out = Clone.read(), out.resolve()
     out.mkdir(parents=True, exist_ok=True)
+    for path in [*out.glob("slotreeve*.whl"), *out.glob("slotreeve*.tar.gz")]:
+        path.unlink()  # of another version, perhaps
     for package in PACKAGES:
         if only and package.name not in only:
             continue

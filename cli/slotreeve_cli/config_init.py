@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from slotreeve.catalogue import Catalogue
 
 OPERATOR = "operator"
+PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch
+"""Names of servers and hosts: they stand in file names, units and addresses."""
 ROLES = ("meta", "data", "session", "gateway")
 
 
@@ -47,8 +50,12 @@ def planned(role: str, text: str) -> Planned:
     host, _, port = place.rpartition(":") if not place.endswith("]") else (place, "", "")
     if place and not host:
         host, port = place, ""
-    if not name or not host or (port and not (port.isdigit() and 0 < int(port) < 65_000)):
+    if not host or (port and not (port.isdigit() and 0 < int(port) < 65_000)):
         raise ConfigError(f"--{role} {text}: expected NAME=HOST or NAME=HOST:PORT, e.g. {role}-1=10.0.0.1")
+    if not PLAIN(name) or name == OPERATOR:
+        raise ConfigError(f"--{role} {text}: {name!r} is no name of a server; expected letters, digits, . _ and -")
+    if not PLAIN(host) and not (host.startswith("[") and host.endswith("]")):
+        raise ConfigError(f"--{role} {text}: {host!r} is no host; expected a name, an address, or [IPv6]")
     return Planned(role, name, host, int(port) if port else ROLE_PORTS[Role(role)])
 
 
@@ -195,6 +202,8 @@ def _guide(directory: Path, servers: list[Planned], target: Path) -> str:
         f"     set -a; . {target}/NAME.env; slotreeve ROLE run -c {target}/slotreeve.toml --name NAME",
         "3. Look, as the operator whose key is in operator/:",
         f"     . {directory / OPERATOR / 'env'}; slotreeve status",
-        "Check a machine before the start:  slotreeve config check -c slotreeve.toml --online",
+        "Check a server before the start:",
+        f"     set -a; . {target}/NAME.env",
+        f"     slotreeve config check -c {target}/slotreeve.toml --set node.name=NAME --online",
     ]
     return "\n".join(lines) + "\n"

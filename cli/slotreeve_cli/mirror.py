@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,6 +45,8 @@ UrlArgument = Annotated[
 ]
 GroupOption = Annotated[str, typer.Option("--group", help="Group of the services here.")]
 OnlyOption = Annotated[str, typer.Option("--only", help="Only services whose name fits, e.g. 'shop-*'.")]
+NamespaceOption = Annotated[str, typer.Option("--nacos-namespace", help="Id of the namespace there; empty: public.")]
+NacosGroupOption = Annotated[str, typer.Option("--nacos-group", help="Group there; empty: DEFAULT_GROUP.")]
 EveryOption = Annotated[float, typer.Option("--every", min=0.1, help="Seconds between questions to Eureka and Nacos.")]
 
 
@@ -71,6 +74,8 @@ def import_(
     group: GroupOption = "DEFAULT_GROUP",
     only: OnlyOption = "*",
     every: EveryOption = 1.0,
+    nacos_namespace: NamespaceOption = "",
+    nacos_group: NacosGroupOption = "",
     ttl: Annotated[
         float | None,
         typer.Option(
@@ -87,6 +92,7 @@ def import_(
     from slotreeve_mirror.following import Mirror
     from slotreeve_mirror.mirror import MirrorCore
 
+    asked = _Asked(from_, url, group, only, every, {"namespaceId": nacos_namespace, "groupName": nacos_group})
     seconds = ttl if ttl is not None else FOLLOWED_TTL_SECONDS if follow else IMPORTED_TTL_SECONDS
 
     def report(text: str) -> None:
@@ -94,10 +100,10 @@ def import_(
 
     async def run() -> None:
         clock = MachineClock()
-        async with _source(from_, url, group, only, every) as source, open_client(session, cluster) as client:
+        async with _source(asked) as source, open_client(session, cluster) as client:
             mirror = Mirror(source, MirrorCore(_without_password(url), seconds), client, clock, report)
             if follow:
-                await mirror.follow(seconds)
+                await mirror.follow(seconds, _admits(group, only))
             else:
                 report(f"{await mirror.import_once()} instances, for {seconds:g} s")
 
@@ -111,6 +117,8 @@ def compare(
     cluster: ClusterOption = "slotreeve",
     group: GroupOption = "DEFAULT_GROUP",
     only: OnlyOption = "*",
+    nacos_namespace: NamespaceOption = "",
+    nacos_group: NacosGroupOption = "",
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Say what differs between another registry and this one: instances that are only in one, and fields."""
@@ -120,10 +128,12 @@ def compare(
 
     from slotreeve_cli.printing import print_rows
 
+    asked = _Asked(from_, url, group, only, 1.0, {"namespaceId": nacos_namespace, "groupName": nacos_group})
+
     async def run() -> list[Difference]:
-        async with _source(from_, url, group, only, 1.0) as source, open_client(session, cluster) as client:
+        async with _source(asked) as source, open_client(session, cluster) as client:
             theirs = await first_of(source)
-            return differences(theirs, await _ours(client, group, only))
+            return differences(theirs.instances, await _ours(client, group, only))
 
     found = run_async(run())
     rows: list[dict[str, object]] = [
@@ -148,31 +158,62 @@ async def _ours(client: Client, group: str, only: str) -> Mapping[str, list[Inst
     return ours
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What is read: the options that both commands have."""
+
+    kind: OtherRegistry
+    url: str
+    group: str
+    only: str
+    every: float
+    nacos: Mapping[str, str]
+
+    def check(self) -> str:
+        """The token. Raises ConfigError: address or token cannot be one."""
+        from urllib.parse import urlsplit
+
+        from slotreeve.errors import ConfigError
+
+        try:
+            parts = urlsplit(self.url)
+            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_address = False
+        if not is_address:
+            raise ConfigError(f"{self.url}: is no address of a registry; expected e.g. http://10.0.0.9:8500")
+        token = os.environ.get(TOKEN, "")
+        if not token.isascii() or not token.isprintable():
+            raise ConfigError(f"{TOKEN}: has characters that no header can hold; expected printable ASCII")
+        return token
+
+
 @asynccontextmanager
-async def _source(kind: OtherRegistry, url: str, group: str, only: str, every: float) -> AsyncIterator[MirrorSource]:
-    """The source at this address, open."""
+async def _source(asked: _Asked) -> AsyncIterator[MirrorSource]:
+    """The source at this address, open. Raises ConfigError."""
     from slotreeve.clock import MachineClock
     from slotreeve_mirror.consul import ConsulSource
     from slotreeve_mirror.eureka import EurekaSource
     from slotreeve_mirror.nacos import NacosSource
     from slotreeve_mirror.source import Narrowed, SourcePages
 
-    token, clock = os.environ.get(TOKEN, ""), MachineClock()
+    token, clock = asked.check(), MachineClock()
     headers = {"Accept": "application/json"}
-    if token and kind is OtherRegistry.CONSUL:
+    if token and asked.kind is OtherRegistry.CONSUL:
         headers["X-Consul-Token"] = token
-    elif token and kind is OtherRegistry.EUREKA:
+    elif token and asked.kind is OtherRegistry.EUREKA:
         headers["Authorization"] = f"Bearer {token}"
-    pages = SourcePages(url, headers)
+    pages = SourcePages(asked.url, headers)
     source: MirrorSource
-    if kind is OtherRegistry.CONSUL:
-        source = ConsulSource(pages, clock, group)
-    elif kind is OtherRegistry.EUREKA:
-        source = EurekaSource(pages, clock, group, every)
+    if asked.kind is OtherRegistry.CONSUL:
+        source = ConsulSource(pages, clock, asked.group)
+    elif asked.kind is OtherRegistry.EUREKA:
+        source = EurekaSource(pages, clock, asked.group, asked.every)
     else:
-        source = NacosSource(pages, clock, group, every, token=token)
+        fixed = {name: value for name, value in {**asked.nacos, "accessToken": token}.items() if value}
+        source = NacosSource(pages, clock, asked.group, asked.every, fixed)
     try:
-        yield Narrowed(source, _admits(group, only))
+        yield Narrowed(source, _admits(asked.group, asked.only))
     finally:
         await pages.close()
 
@@ -185,7 +226,8 @@ def _admits(group: str, only: str) -> Callable[[str], bool]:
 
     def admits(name: str) -> bool:
         info = DataInfo.parse(name)
-        return info.group == group and fnmatchcase(info.data_id, only)
+        # Services with an instance id of their own are what faces keep for themselves.
+        return info == DataInfo(info.data_id, group=group) and fnmatchcase(info.data_id, only)
 
     return admits
 

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 from slotreeve_client import Instance
+from slotreeve_face_consul.registrations import OWN_KEYS
+from slotreeve_face_eureka.applications import OWN
 
 from slotreeve_mirror.mirror import MARK, LeasePlace, Seen
 
 COMPARED = ("address", "port", "scheme", "weight", "zone", "tags", "health", "enabled")
-"""Fields that callers use. Of the metadata each entry is compared that either side has."""
+"""Fields that callers use. Of the metadata each entry is compared, but for what faces keep in it."""
 
 
 class Difference(msgspec.Struct, frozen=True, order=True):
@@ -41,7 +43,9 @@ def _each(theirs: Seen, here: Seen) -> Iterator[Difference]:
             continue
         for name in COMPARED:
             yield from _differ(place, name, getattr(one, name), getattr(other, name))
-        for key in sorted((one.metadata.keys() | other.metadata.keys()) - {MARK}):
+        for key in sorted((one.metadata.keys() | other.metadata.keys()) - {MARK, *OWN_KEYS}):
+            if key.startswith(OWN):
+                continue
             yield from _differ(place, f"metadata {key}", one.metadata.get(key), other.metadata.get(key))
 
 

@@ -1,4 +1,4 @@
-"""Consul as a source: one blocking query for the list of services, and one for each service."""
+"""Consul as a source: blocking queries for the list of services and for each service."""
 
 from __future__ import annotations
 
@@ -9,20 +9,27 @@ from urllib.parse import quote
 
 import msgspec
 from slotreeve.clock import Clock
+from slotreeve.errors import RequestError, Unreachable
+from slotreeve.model.data_info import DataInfo
 from slotreeve_client import Health, Instance
 from slotreeve_face_consul.options import ConsulOptions
 from slotreeve_face_consul.registrations import registration
 
-from slotreeve_mirror.mirror import LeasePlace, Seen
+from slotreeve_mirror.mirror import LeasePlace, SourceState
 from slotreeve_mirror.source import Reader, SourcePages, expected
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 60
 """How long Consul may wait for a change before it answers the same again."""
+MOST_WAITING = 100
+"""So many services are waited for at a time: by default an agent takes 200 connections of one address."""
+TURN_SECONDS = 1
+"""How long each is waited for where there are more services than that: then they take turns."""
 PAUSE_SECONDS = 1.0
-"""Between questions that do not wait for a change."""
+"""Between questions that do not wait for a change, and until a service that could not be read is asked for again."""
 HEALTHS = {health.value: health for health in Health}
 OWN_SERVICE = "consul"
 """The service that the servers of Consul register for themselves."""
+Found = dict[LeasePlace, Instance]
 
 
 class ConsulSource:
@@ -31,75 +38,100 @@ class ConsulSource:
     def __init__(self, pages: SourcePages, clock: Clock, group: str) -> None:
         self._pages, self._clock, self._options = pages, clock, ConsulOptions(group=group)
         self._reader = Reader()
-        self._known: dict[str, dict[LeasePlace, Instance]] = {}
+        self._names = set[str]()
+        self._known: dict[str, Found | None] = {}
         self._changed = asyncio.Event()
+        self._room = asyncio.Semaphore(MOST_WAITING)
 
-    async def states(self) -> AsyncGenerator[Seen, None]:
+    async def states(self) -> AsyncGenerator[SourceState, None]:
         """See :class:`slotreeve_mirror.source.MirrorSource`."""
-        names, index = await self._services(0)
-        ordered = sorted(names)
-        found = await asyncio.gather(*(self._service(name, 0) for name in ordered))
+        self._names, index = await self._services(0)
+        ordered = sorted(self._names)
+        found = await asyncio.gather(*(self._readable(name, 0) for name in ordered))
         self._known = {name: instances for name, (instances, _) in zip(ordered, found, strict=True)}
         watches: dict[str, asyncio.Task[None]] = {}
-        listing = asyncio.create_task(self._services(index))
+        listing = asyncio.create_task(self._list(index))
         try:
             while True:
-                yield {place: instance for of in self._known.values() for place, instance in of.items()}
-                for name in names - watches.keys():
+                yield self._state()
+                for name in watches.keys() - self._names:
+                    watches.pop(name).cancel()
+                    self._known.pop(name, None)
+                for name in self._names - watches.keys():
                     watches[name] = asyncio.create_task(self._watch(name))
                 changed = asyncio.create_task(self._changed.wait())
-                await asyncio.wait({listing, changed, *watches.values()}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({listing, changed}, return_when=asyncio.FIRST_COMPLETED)
                 changed.cancel()
                 self._changed.clear()
                 if listing.done():
-                    names, index = listing.result()
-                    listing = asyncio.create_task(self._services(index))
-                    for name in watches.keys() - names:
-                        watches.pop(name).cancel()
-                        self._known.pop(name, None)
-                for watch in watches.values():
-                    if watch.done():
-                        watch.result()  # raises what has ended it
+                    listing.result()  # raises what has ended it
         finally:
             tasks = [listing, *watches.values()]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    def _state(self) -> SourceState:
+        instances = {place: one for found in self._known.values() for place, one in (found or {}).items()}
+        unread = [name for name in self._names if self._known.get(name) is None]
+        return SourceState(instances, frozenset(DataInfo(name, group=self._options.group).id for name in unread))
+
+    async def _list(self, index: int) -> None:
+        """Follow the list of services. Ends only by what it raises: Unreachable, RequestError."""
+        while True:
+            names, index = await self._services(index)
+            if names != self._names:
+                self._names = names
+                self._changed.set()
+
     async def _watch(self, name: str) -> None:
+        """Follow a service. It is not known while it cannot be read."""
         index = 0
         while True:
-            found, index = await self._service(name, index)
+            found, index = await self._readable(name, index)
             if found != self._known.get(name):
                 self._known[name] = found
                 self._changed.set()
+            if found is None:
+                await self._clock.sleep(PAUSE_SECONDS)
 
     async def _services(self, index: int) -> tuple[set[str], int]:
-        answer, next_index = await self._blocking("v1/catalog/services", index)
+        answer, next_index = await self._blocking("v1/catalog/services", index, WAIT_SECONDS)
         return {*expected(f"{self._pages.url}/v1/catalog/services", answer, dict)} - {OWN_SERVICE}, next_index
 
-    async def _service(self, name: str, index: int) -> tuple[dict[LeasePlace, Instance], int]:
+    async def _readable(self, name: str, index: int) -> tuple[Found | None, int]:
+        wait = WAIT_SECONDS if len(self._names) <= MOST_WAITING else TURN_SECONDS
+        try:
+            async with self._room:
+                return await self._service(name, index, wait)
+        except (Unreachable, RequestError) as error:
+            self._reader.tell(f"the service {name}", error)
+            return None, 0
+
+    async def _service(self, name: str, index: int, wait_seconds: int) -> tuple[Found, int]:
+        if name in (".", ".."):
+            raise RequestError(f"a service that is called {name!r} has no path")
         path = f"v1/health/service/{quote(name, safe='')}"
-        answer, next_index = await self._blocking(path, index)
-        seen: dict[LeasePlace, Instance] = {}
+        answer, next_index = await self._blocking(path, index, wait_seconds)
+        found: Found = {}
         where = f"{self._pages.url}/{path}"
         for entry in expected(where, answer, list):
             service = expected(where, expected(where, entry, dict).get("Service"), dict)
-            self._reader.add(seen, f"{name} {service.get('ID')}", lambda e=entry, s=service: self._made(e, s))  # type: ignore[misc]
-        return seen, next_index
+            self._reader.add(found, f"{name} {service.get('ID')}", lambda e=entry, s=service: self._made(e, s))  # type: ignore[misc]
+        return found, next_index
 
-    async def _blocking(self, path: str, index: int) -> tuple[Any, int]:
-        parameters: dict[str, str | int] = {"index": index, "wait": f"{WAIT_SECONDS:.0f}s"} if index else {}
-        answer, headers = await self._pages.read(path, parameters, WAIT_SECONDS)
+    async def _blocking(self, path: str, index: int, wait_seconds: int) -> tuple[Any, int]:
+        parameters: dict[str, str | int] = {"index": index, "wait": f"{wait_seconds}s"} if index else {}
+        began = self._clock.now()
+        answer, headers = await self._pages.read(path, parameters, wait_seconds)
         said = headers.get("X-Consul-Index", "0")
         found = int(said) if said.isdigit() else 0
-        if 0 < index <= found:
-            return answer, found
-        # The first answer, or an index that went back, which is that of another history: begin anew (Consul's
-        # documentation of blocking queries). Who gives no index at all does not wait, so this waits.
-        if not found or index:
+        has_waited = self._clock.now() - began >= PAUSE_SECONDS
+        # Who gives no index, or the same one at once, does not wait for a change: so this waits. An index that went
+        # back is that of another history: begin anew (Consul's documentation of blocking queries).
+        if not has_waited and (not found or found <= index):
             await self._clock.sleep(PAUSE_SECONDS)
-        return answer, 0 if index else found
+        return answer, found if found >= index else 0
 
     def _made(self, entry: Mapping[str, Any], service: Mapping[str, Any]) -> tuple[str, Instance]:
         given = {
@@ -112,6 +144,9 @@ class ConsulSource:
             "Weights": service.get("Weights"),
             "Kind": service.get("Kind") or "",
         }
+        weights = service.get("Weights")
+        if isinstance(weights, dict) and weights.get("Passing") == 1:
+            del given["Weights"]  # Consul says so of each that has named none, which is our default
         node = entry.get("Node")
         address = str(node.get("Address", "")) if isinstance(node, dict) else ""
         made = registration(msgspec.json.encode(given), address, "", self._options)

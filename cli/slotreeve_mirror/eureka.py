@@ -10,7 +10,7 @@ from slotreeve.clock import Clock
 from slotreeve_client import Instance
 from slotreeve_face_eureka.applications import hashcode, registration
 
-from slotreeve_mirror.mirror import LeasePlace, Seen
+from slotreeve_mirror.mirror import LeasePlace, SourceState
 from slotreeve_mirror.source import Reader, SourcePages, expected
 
 Tree = dict[str, Any]
@@ -24,11 +24,11 @@ class EurekaSource:
         self._reader = Reader()
         self._known: dict[tuple[str, str], Tree] = {}
 
-    async def states(self) -> AsyncGenerator[Seen, None]:
+    async def states(self) -> AsyncGenerator[SourceState, None]:
         """See :class:`slotreeve_mirror.source.MirrorSource`."""
         await self._read_all()
         while True:
-            yield self._seen()
+            yield SourceState(self._seen())
             before = self._known.copy()
             while self._known == before:
                 await self._clock.sleep(self._every)

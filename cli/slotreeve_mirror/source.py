@@ -8,10 +8,11 @@ from contextlib import aclosing
 from typing import Any, Protocol
 
 import httpx
-from slotreeve.errors import ModelError, RequestError, Unreachable
+from slotreeve.errors import ModelError, RequestError, SlotreeveError, Unreachable
 from slotreeve_client import Instance
+from slotreeve_protocol.instance import MAX_METADATA
 
-from slotreeve_mirror.mirror import LeasePlace, Seen
+from slotreeve_mirror.mirror import MARK, LeasePlace, SourceState
 
 log = logging.getLogger("slotreeve.mirror")
 SECONDS = 10.0
@@ -21,7 +22,7 @@ SECONDS = 10.0
 class MirrorSource(Protocol):
     """Reads the states of a registry."""
 
-    def states(self) -> AsyncGenerator[Seen, None]:
+    def states(self) -> AsyncGenerator[SourceState, None]:
         """All instances at once, then again whenever they may have changed. Never ends by itself.
 
         Raises:
@@ -36,14 +37,15 @@ class Narrowed:
     def __init__(self, source: MirrorSource, admits: Callable[[str], bool]) -> None:
         self._source, self._admits = source, admits
 
-    async def states(self) -> AsyncGenerator[Seen, None]:
+    async def states(self) -> AsyncGenerator[SourceState, None]:
         """See :class:`MirrorSource`."""
         async with aclosing(self._source.states()) as states:
-            async for seen in states:
-                yield {place: instance for place, instance in seen.items() if self._admits(place.service)}
+            async for state in states:
+                kept = {place: instance for place, instance in state.instances.items() if self._admits(place.service)}
+                yield SourceState(kept, frozenset(filter(self._admits, state.unknown)))
 
 
-async def first_of(source: MirrorSource) -> Seen:
+async def first_of(source: MirrorSource) -> SourceState:
     """What a source shows now. Raises Unreachable, RequestError."""
     async with aclosing(source.states()) as states:
         return await anext(states)
@@ -97,12 +99,20 @@ class Reader:
         """Add what ``made`` returns, a data info id and an instance. ``what`` names it for people."""
         try:
             service, instance = made()
+            if len(instance.metadata) >= MAX_METADATA:
+                raise ModelError(
+                    f"it has {len(instance.metadata)} entries of metadata; expected fewer, with room for {MARK}"
+                )
         except ModelError as error:
-            if what not in self._told:
-                self._told.add(what)
-                log.warning("%s is left out: %s", what, error)
+            self.tell(what, error)
             return
         seen[LeasePlace(service, instance.id)] = instance
+
+    def tell(self, what: str, error: SlotreeveError) -> None:
+        """Say once that this is left out, and why."""
+        if what not in self._told:
+            self._told.add(what)
+            log.warning("%s is left out: %s", what, error)
 
 
 def expected(where: str, value: object, kind: type[Any]) -> Any:

@@ -84,6 +84,11 @@ def test_each_machine_has_what_its_servers_need_and_no_key_of_another(tmp_path: 
         (["--data=meta-1=10.0.0.9"], "named twice"),
         (["--data=data-1=127.0.0.1:7710"], "one address"),
         (["--election=none"], "none"),
+        (["--data=a=::1"], "IPv6"),
+        (["--data=../evil=h1"], "no name of a server"),
+        (["--data=operator=h1"], "no name of a server"),
+        (["--data=a b=h1"], "no name of a server"),
+        (["--data=d=h 1"], "no host"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_written(flags: list[str], why: str, tmp_path: Path) -> None:

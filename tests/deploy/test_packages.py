@@ -15,7 +15,7 @@ import pytest
 from slotreeve_cli.main import ELSEWHERE
 
 from deploy.bill_of_materials import FILE, bill_of_materials
-from deploy.make_packages import PACKAGES, Clone, Package, lay_out, name_of, project_of
+from deploy.make_packages import KINDS, PACKAGES, Clone, Package, lay_out, name_of, project_of
 from tests.lints.rooms import PACKAGES as ROOMS
 from tests.lints.rooms import ROOT
 
@@ -102,6 +102,18 @@ def test_a_package_is_laid_out_as_its_project_says(package: Package, tmp_path: P
     assert not [*tmp_path.rglob("__pycache__")]
 
 
+def test_what_lies_about_in_the_clone_is_in_no_package(tmp_path: Path) -> None:
+    strange = ROOT / "client/slotreeve_client/.env-of-a-test"
+    strange.write_text("SECRET=1")
+    try:
+        lay_out(BY_NAME["slotreeve-client"], CLONE, tmp_path)
+    finally:
+        strange.unlink()
+    found = {path.relative_to(tmp_path) for path in (tmp_path / "client").rglob("*") if path.is_file()}
+    assert Path("client/slotreeve_client/client.py") in found
+    assert Path("client/slotreeve_client/.env-of-a-test") not in found
+
+
 def test_only_the_package_for_proofs_brings_a_plugin_of_pytest_and_only_servers_the_command() -> None:
     projects = {package.name: tomllib.loads(project_of(package, CLONE))["project"] for package in PACKAGES}
     plugins = {name for name, project in projects.items() if "pytest11" in project.get("entry-points", {})}
@@ -151,3 +163,8 @@ def test_a_bill_of_materials_keeps_its_schema() -> None:
     bill = json.loads(bill_of_materials(client.name, CLONE.version, "Apache-2.0", bounds, ["slotreeve"]))
     good.validate(bill)
     assert not good.is_valid(bill | {"components": [{"name": "x"}]})
+
+
+def test_every_kind_of_file_that_a_room_has_is_released() -> None:
+    kinds = {path.suffix for room in CLONE.rooms.values() for path in (ROOT / room).rglob("*") if path.is_file()}
+    assert kinds - {".pyc"} <= KINDS

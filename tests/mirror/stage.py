@@ -24,11 +24,12 @@ class Mirrored:
 
     Attributes:
         client: a client of the registry into which the source is imported.
+        core: that of the mirror.
         said: what the mirror has reported.
     """
 
-    def __init__(self, client: Client) -> None:
-        self.client = client
+    def __init__(self, client: Client, core: MirrorCore) -> None:
+        self.client, self.core = client, core
         self.said: list[str] = []
 
     async def instances(self, service: str) -> dict[str, Instance]:
@@ -63,15 +64,25 @@ async def second_registry() -> AsyncIterator[Client]:
 @asynccontextmanager
 async def mirrored(made: Made, url: str, transport: httpx.AsyncBaseTransport | None = None) -> AsyncIterator[Mirrored]:
     """A mirror of the source at ``url``, into a second registry."""
-    pages = SourcePages(url, {"Accept": "application/json"}, transport)
-    async with second_registry() as client:
-        one = Mirrored(client)
-        mirror = Mirror(made(pages), MirrorCore(url, TTL_SECONDS), client, LoopClock(), one.said.append)
-        following = asyncio.create_task(mirror.follow(TTL_SECONDS))
-        try:
-            yield one
-        finally:
-            following.cancel()
-            with suppress(asyncio.CancelledError):
-                await following
-            await pages.close()
+    async with second_registry() as client, mirroring(made, url, transport, client) as one:
+        yield one
+
+
+@asynccontextmanager
+async def mirroring(
+    made: Made, url: str, transport: httpx.AsyncBaseTransport | None, client: Client
+) -> AsyncIterator[Mirrored]:
+    """A mirror of the source at ``url``, into the registry of a client."""
+    pages, core = SourcePages(url, {"Accept": "application/json"}, transport), MirrorCore(url, TTL_SECONDS)
+    one = Mirrored(client, core)
+    mirror = Mirror(made(pages), core, client, LoopClock(), one.said.append)
+    following = asyncio.create_task(mirror.follow(TTL_SECONDS, lambda name: True))
+    try:
+        yield one
+        if following.done():
+            following.result()
+    finally:
+        following.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
+        await pages.close()

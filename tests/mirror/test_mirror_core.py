@@ -2,66 +2,248 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve_client import Health, Instance
 from slotreeve_mirror.comparison import COMPARED, differences
-from slotreeve_mirror.mirror import FEW, HELD_SECONDS, MARK, LeasePlace, MirrorCore, is_imported
+from slotreeve_mirror.mirror import AGAIN_SECONDS, HELD_SECONDS, MARK, LeasePlace, MirrorCore, SourceState
 from slotreeve_protocol.envelope import decode_instance
-from slotreeve_protocol.instance import MAX_METADATA
 
-PLACES = [LeasePlace(f"s{number % 2}#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP", f"i{number}") for number in range(6)]
-states = st.dictionaries(
-    st.sampled_from(PLACES), st.builds(Instance, st.just("10.0.0.1"), st.integers(1, 3), id=st.just("x"))
+SERVICES = [f"s{number}#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP" for number in range(2)]
+PLACES = [LeasePlace(SERVICES[number % 2], f"i{number}") for number in range(6)]
+places = st.sampled_from(PLACES)
+ports = st.integers(1, 3)
+states = st.dictionaries(places, st.builds(Instance, st.just("10.0.0.1"), ports, id=st.just("x")))
+steps = st.one_of(
+    st.tuples(st.just("there"), places, ports),
+    st.tuples(st.sampled_from(["leaves there", "registers itself", "withdraws itself", "is lost here"]), places, ports),
+    st.tuples(st.sampled_from(["silent", "shows"]), places, ports),
 )
 
 
-@given(st.lists(states, max_size=8))
-def test_whoever_does_what_it_says_has_what_the_source_has(seen: list[dict[LeasePlace, Instance]]) -> None:
-    core, ours = MirrorCore("there", 90), dict[LeasePlace, bytes | str]()
-    for turn, state in enumerate(seen):
-        changes = core.look(state, float(turn))
-        assert not changes.held, "six are few"
-        for lease in changes.register:
-            place = LeasePlace(lease.service, lease.lease_id)
-            assert ours.get(place) != lease.data[0], "what has not changed is not sent again"
-            ours[place] = lease.data[0]
+class World:
+    """A source and a registry, as simple as can be, and a mirror between them."""
+
+    def __init__(self) -> None:
+        self.core = MirrorCore("there", 90)
+        self.there: dict[LeasePlace, Instance] = {}
+        self.here: dict[LeasePlace, Instance] = {}
+        self.now = 0.0
+        for service in SERVICES:
+            self.show(service)
+
+    def show(self, service: str) -> None:
+        self.core.registry_shows(service, [one for place, one in self.here.items() if place.service == service])
+
+    def source(self, unknown: frozenset[str] = frozenset()) -> None:
+        self.core.source_shows(SourceState(dict(self.there), unknown))
+
+    def put(self, place: LeasePlace, port: int) -> None:
+        self.there[place] = Instance("10.0.0.1", port, id=place.lease_id)
+
+    def register_itself(self, place: LeasePlace, port: int = 9) -> None:
+        self.here[place] = Instance("10.0.0.9", port, id=place.lease_id)
+        self.show(place.service)
+
+    def lose(self, place: LeasePlace) -> None:
+        self.here.pop(place, None)
+        self.show(place.service)
+
+    def work(self) -> int:
+        """Do what the mirror wants, and show it; how many things that were."""
+        changes = self.core.changes(self.now)
+        for lease in self.core.leases(changes.register):
+            (data,) = lease.data
+            instance = decode_instance((data,)) if isinstance(data, bytes) else None
+            assert instance is not None
+            self.here[LeasePlace(lease.service, lease.lease_id)] = instance
         for place in changes.end:
-            del ours[place]
-        instances = {place: decode_instance((data,)) for place, data in ours.items() if isinstance(data, bytes)}
-        marked = {k: msgspec.structs.replace(v, metadata={MARK: "there"}) for k, v in state.items()}
-        assert instances == marked
-        assert core.imported == state
+            del self.here[place]
+        for service in {place.service for place in [*changes.register, *changes.end]}:
+            self.show(service)
+        return len(changes.register) + len(changes.end)
+
+    def settle(self) -> None:
+        for _ in range(5):
+            self.now += AGAIN_SECONDS
+            if not self.work():
+                return
+        raise AssertionError("it does not come to rest")
+
+    def marked(self) -> Mapping[LeasePlace, int]:
+        return {place: one.port for place, one in self.here.items() if MARK in one.metadata}
 
 
-def test_where_most_vanish_at_once_they_are_kept_for_a_while() -> None:
-    many = {LeasePlace("s", f"i{number}"): Instance("10.0.0.1", number) for number in range(1, 2 * FEW + 3)}
-    core = MirrorCore("there", 90)
-    core.look(many, 0.0)
-    assert core.look({}, 1.0).held == len(many)
-    assert core.look({}, HELD_SECONDS).end == []
-    back = core.look(many, HELD_SECONDS + 0.5)
-    assert (back.held, back.end, back.register) == (0, [], [])
-    assert core.look({}, 100.0).held == len(many)
-    assert len(core.look({}, 100.0 + HELD_SECONDS).end) == len(many)
-    assert not core.imported
+@given(st.lists(steps, max_size=20))
+def test_what_is_imported_is_what_the_source_has_and_its_applications_have_not_registered(
+    taken: list[tuple[str, LeasePlace, int]],
+) -> None:
+    world, moved = World(), set[LeasePlace]()
+    world.source()
+    silent = False
+    for what, place, port in taken:
+        if what == "there":
+            world.put(place, port)
+        elif what == "leaves there":
+            world.there.pop(place, None)
+        elif what == "registers itself":
+            world.register_itself(place, port)
+        elif (what == "withdraws itself" and place in world.here and place not in world.marked()) or (
+            what == "is lost here" and place in world.marked()
+        ):
+            world.lose(place)
+        elif what == "silent":
+            world.core.source_is_silent()
+        silent = silent or what == "silent"
+        if what != "silent":
+            world.source()
+            silent = False
+        own = {each: one for each, one in world.here.items() if MARK not in one.metadata}
+        moved = ({*own} | moved) & {*world.there}
+        world.settle()
+        assert {each: one for each, one in world.here.items() if MARK not in one.metadata} == own, "it is left alone"
+        wanted = {each: one.port for each, one in world.there.items() if each not in moved}
+        if not silent:
+            assert world.marked() == wanted
+        assert set(world.core.imported) == {*world.marked()}
 
 
-def test_what_comes_while_others_are_kept_is_registered_at_once() -> None:
-    many = {LeasePlace("s", f"i{number}"): Instance("10.0.0.1", number) for number in range(1, 2 * FEW + 3)}
-    core = MirrorCore("there", 90)
-    core.look(many, 0.0)
-    changes = core.look({LeasePlace("s", "new"): Instance("10.0.0.2", 1)}, 1.0)
-    assert [lease.lease_id for lease in changes.register] == ["new"]
-    assert changes.held == len(many)
+def test_an_application_that_has_moved_and_left_is_not_brought_back_while_the_source_still_lists_it() -> None:
+    world, place = World(), PLACES[0]
+    world.put(place, 1)
+    world.source()
+    world.settle()
+    assert world.marked() == {place: 1}
+    world.register_itself(place)
+    world.put(place, 2)
+    world.source()
+    world.settle()
+    assert list(world.core.imported) == [], "its lease is not renewed by the mirror"
+    world.lose(place)
+    world.settle()
+    assert world.here == {}
+    del world.there[place]
+    world.source()
+    world.settle()
+    world.put(place, 3)
+    world.source()
+    world.settle()
+    assert world.marked() == {place: 3}, "it has come back there"
 
 
-def test_an_instance_without_room_for_the_mark_is_registered_without_it() -> None:
-    full = Instance("10.0.0.1", 1, metadata={f"k{number}": "v" for number in range(MAX_METADATA)})
-    (lease,) = MirrorCore("there", 90).look({LeasePlace("s", "i"): full}, 0.0).register
-    assert decode_instance(tuple(each for each in lease.data if isinstance(each, bytes))) == full
-    assert not is_imported(full)
+def test_a_change_while_another_one_is_on_its_way_is_not_lost() -> None:
+    world, place = World(), PLACES[0]
+    world.put(place, 1)
+    world.source()
+    sent = world.core.leases(world.core.changes(0.0).register)  # nobody has acknowledged it yet
+    world.put(place, 2)
+    world.source()
+    assert [lease.lease_id for lease in world.core.leases(world.core.changes(0.1).register)] == [place.lease_id]
+    (data,) = sent[0].data
+    instance = decode_instance((data,)) if isinstance(data, bytes) else None
+    assert instance is not None
+    world.here[place] = instance  # the first one arrives last
+    world.show(place.service)
+    world.now = AGAIN_SECONDS
+    world.settle()
+    assert world.marked() == {place: 2}
+
+
+def many(count: int) -> World:
+    world = World()
+    for number in range(1, count + 1):
+        world.put(LeasePlace(SERVICES[0], f"m{number}"), number)
+    world.source()
+    world.settle()
+    assert len(world.marked()) == count
+    return world
+
+
+def test_where_most_vanish_at_once_each_is_kept_for_its_minute() -> None:
+    world = many(20)
+    everything = dict(world.there)
+    world.there.clear()
+    world.source()
+    began = world.now
+    world.settle()
+    assert len(world.marked()) == 20
+    for place in [*everything][:11]:
+        world.there[place] = everything[place]
+    world.source()
+    world.settle()
+    assert len(world.marked()) == 20, "a registry that was restarted fills by and by"
+    world.now = began + HELD_SECONDS - 1
+    world.work()
+    assert len(world.marked()) == 20
+    world.now = began + HELD_SECONDS + AGAIN_SECONDS
+    world.settle()
+    assert len(world.marked()) == 11
+
+
+def test_few_end_at_once_and_so_does_less_than_half() -> None:
+    world = many(20)
+    for number in range(1, 10):
+        del world.there[LeasePlace(SERVICES[0], f"m{number}")]
+    world.source()
+    world.settle()
+    assert len(world.marked()) == 11
+
+
+def test_nothing_ends_while_the_source_is_silent_and_the_minute_begins_anew() -> None:
+    world = many(20)
+    world.there.clear()
+    world.source()
+    world.settle()
+    world.core.source_is_silent()
+    world.now += 2 * HELD_SECONDS
+    world.settle()
+    assert len(world.marked()) == 20
+    world.source()
+    world.settle()
+    assert len(world.marked()) == 20
+    world.now += HELD_SECONDS
+    world.settle()
+    assert world.marked() == {}
+
+
+def test_what_was_imported_of_a_service_that_cannot_be_read_stays_and_others_go_on() -> None:
+    world = World()
+    for place in PLACES:
+        world.put(place, 1)
+    world.source()
+    world.settle()
+    world.there = {place: one for place, one in world.there.items() if place.service == SERVICES[1]}
+    del world.there[PLACES[1]]
+    world.source(frozenset({SERVICES[0]}))
+    world.settle()
+    assert {*world.marked()} == {*PLACES} - {PLACES[1]}
+    world.source()
+    world.settle()
+    assert {*world.marked()} == {*world.there}
+
+
+def test_what_is_not_taken_is_sent_again_and_what_is_not_seen_after_some_seconds() -> None:
+    world, place = World(), PLACES[0]
+    world.put(place, 1)
+    world.source()
+    assert world.core.changes(0.0).register == [place]
+    assert world.core.changes(1.0).register == []
+    world.core.failed([place])
+    assert world.core.changes(1.0).register == [place]
+    assert world.core.changes(1.0 + AGAIN_SECONDS).register == [place]
+
+
+def test_imports_of_other_sources_are_left_alone() -> None:
+    world, place = World(), PLACES[0]
+    world.here[place] = Instance("10.0.0.1", 1, id=place.lease_id, metadata={MARK: "elsewhere"})
+    world.show(place.service)
+    world.source()
+    world.settle()
+    assert place in world.here
+    assert list(world.core.imported) == []
 
 
 @given(states)

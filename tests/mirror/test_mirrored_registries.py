@@ -13,7 +13,7 @@ from slotreeve.clock import LoopClock
 from slotreeve.errors import RequestError, Unreachable
 from slotreeve.model.data_info import DEFAULT_GROUP
 from slotreeve_client import Health
-from slotreeve_mirror.consul import ConsulSource
+from slotreeve_mirror.consul import MOST_WAITING, ConsulSource
 from slotreeve_mirror.eureka import EurekaSource
 from slotreeve_mirror.mirror import MARK, Seen
 from slotreeve_mirror.nacos import NacosSource
@@ -21,7 +21,7 @@ from slotreeve_mirror.source import MirrorSource, Narrowed, SourcePages, first_o
 from slotreeve_protocol.envelope import encode_instance
 
 from tests.faces.stage import Stage, run_story
-from tests.mirror.stage import mirrored
+from tests.mirror.stage import mirrored, mirroring, second_registry
 
 SOON = 5.0
 """A generous multiple of the second in which it should be."""
@@ -36,7 +36,7 @@ def consul(pages: SourcePages) -> MirrorSource:
 
 
 def nacos(pages: SourcePages) -> MirrorSource:
-    return NacosSource(pages, LoopClock(), DEFAULT_GROUP, 0.2)
+    return NacosSource(pages, LoopClock(), DEFAULT_GROUP, 0.2, {})
 
 
 async def eureka_put(http: httpx.AsyncClient, number: int, status: str = "UP") -> None:
@@ -129,7 +129,7 @@ def test_an_application_that_moves_takes_its_lease_over_and_is_left_alone(face: 
             await delete(stage.http, 1)
             await delete(stage.http, 2)
             await here.until("shop", lambda found: found.keys() == {"shop-1"})
-            assert any("gone" in line for line in here.said)
+            assert any("1 ended" in line for line in here.said)
             assert MARK not in (await here.instances("shop"))["shop-1"].metadata
 
     run_story(story, faces=face)
@@ -200,11 +200,15 @@ class Consul:
 
     def __init__(self, *names: str) -> None:
         self.names, self.index, self.asked = names, 7, list[str]()
+        self.trouble: httpx.Response | None = None
+        self.bad = "nothing"
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         path = request.url.raw_path.decode().partition("?")[0]
         self.asked.append(path)
         headers = {"X-Consul-Index": str(self.index)} if self.index else {}
+        if self.trouble is not None or path.endswith(f"/{self.bad}"):
+            return httpx.Response(self.trouble.status_code if self.trouble else 500, text="Too many requests")
         if path == "/v1/catalog/services":
             return httpx.Response(200, json={name: [] for name in self.names}, headers=headers)
         name = unquote(path.removeprefix("/v1/health/service/"))
@@ -217,7 +221,7 @@ def test_a_service_of_consul_may_have_any_name() -> None:
     pages = SourcePages("http://there", transport=httpx.MockTransport(there))
 
     async def run() -> Seen:
-        return await first_of(consul(pages))
+        return (await first_of(consul(pages))).instances
 
     found = asyncio.run(run())
     assert {place.lease_id for place in found} == {"a b-1", "a/b-1", "a?b-1", "ä-1"}
@@ -238,6 +242,73 @@ def test_a_consul_without_an_index_is_asked_once_a_second_and_not_in_a_hot_loop(
     run_story(story, faces="rest")
 
 
+def test_what_was_imported_stays_while_the_source_answers_nonsense_and_goes_on_afterwards() -> None:
+    there = Consul("shop")
+
+    async def story(_: Stage) -> None:
+        async with mirrored(consul, "http://there", httpx.MockTransport(there)) as here:
+            await here.until("shop", lambda found: len(found) == 1)
+            there.trouble = httpx.Response(429, text="Too many requests")
+            there.names = ("shop", "cart")
+            await here.until_said("429")
+            assert len(await here.instances("shop")) == 1
+            there.trouble = None
+            await here.until("cart", lambda found: len(found) == 1)
+            await here.until_said("the source answers again")
+
+    run_story(story, faces="rest")
+
+
+def test_a_service_that_cannot_be_read_holds_up_no_other_one() -> None:
+    there = Consul("api", "shop")
+
+    async def story(_: Stage) -> None:
+        async with mirrored(consul, "http://there", httpx.MockTransport(there)) as here:
+            await here.until("api", lambda found: len(found) == 1)
+            there.bad = "api"
+            there.names = ("api", "shop", "cart")
+            there.index += 1
+            await here.until("cart", lambda found: len(found) == 1)
+            assert len(await here.instances("api")) == 1
+
+    run_story(story, faces="rest")
+
+
+def test_many_services_of_consul_take_turns_at_its_connections() -> None:
+    there, at_once = Consul(*(f"s{number}" for number in range(3 * MOST_WAITING))), list[int]([0, 0])
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        at_once[0] += 1
+        at_once[1] = max(at_once)
+        await asyncio.sleep(0.01)
+        at_once[0] -= 1
+        return there(request)
+
+    async def story(_: Stage) -> None:
+        async with mirrored(consul, "http://there", httpx.MockTransport(answer)) as here:
+            await here.until(f"s{3 * MOST_WAITING - 1}", lambda found: len(found) == 1)
+            assert len(await here.client.list()) == len(there.names)
+        assert at_once[1] <= MOST_WAITING + 1
+
+    run_story(story, faces="rest")
+
+
+def test_a_mirror_that_starts_while_its_source_is_down_takes_over_what_an_earlier_one_has_imported() -> None:
+    there = Consul("shop")
+
+    async def story(_: Stage) -> None:
+        async with second_registry() as client:
+            async with mirroring(consul, "http://there", httpx.MockTransport(there), client) as here:
+                await here.until("shop", lambda found: len(found) == 1)
+            there.trouble = httpx.Response(503)
+            async with mirroring(consul, "http://there", httpx.MockTransport(there), client) as here:
+                await here.until("shop", lambda _: {place.lease_id for place in here.core.imported} == {"shop-1"})
+                there.trouble, there.names = None, ()
+                await here.until("shop", lambda found: not found)
+
+    run_story(story, faces="rest")
+
+
 BAD = [
     (eureka, {}, "is no dict"),
     (eureka, {"applications": {"application": [7]}}, "is no dict"),
@@ -251,7 +322,7 @@ def read(made: Any, answer: httpx.Response) -> dict[Any, Any]:
     async def run() -> dict[Any, Any]:
         pages = SourcePages("http://there", transport=httpx.MockTransport(lambda _: answer))
         try:
-            return dict(await first_of(made(pages)))
+            return dict((await first_of(made(pages))).instances)
         finally:
             await pages.close()
 

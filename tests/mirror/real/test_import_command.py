@@ -96,8 +96,8 @@ def test_two_registries_differ_are_made_equal_and_differences_have_names() -> No
             finally:
                 following.terminate()
                 said = following.communicate(timeout=PATIENCE)[1]
-        assert "2 instances: 2 new or changed, 0 gone" in said
-        assert "1 instances: 0 new or changed, 1 gone" in said
+        assert "2 registered, 0 ended" in said
+        assert "0 registered, 1 ended" in said
         assert "10.0.0.2:80" in run(here, "get", "shop").stdout, "what it has imported outlives it"
 
 
