@@ -73,7 +73,7 @@ def import_(
     cluster: ClusterOption = "slotreeve",
     group: GroupOption = "DEFAULT_GROUP",
     only: OnlyOption = "*",
-    every: EveryOption = 1.0,
+    every: EveryOption = 0.5,
     nacos_namespace: NamespaceOption = "",
     nacos_group: NacosGroupOption = "",
     ttl: Annotated[
