@@ -53,10 +53,10 @@ class ConsulSource:
         listing = asyncio.create_task(self._list(index))
         try:
             while True:
-                yield self._state()
                 for name in watches.keys() - self._names:
                     watches.pop(name).cancel()
                     self._known.pop(name, None)
+                yield self._state()
                 for name in self._names - watches.keys():
                     watches[name] = asyncio.create_task(self._watch(name))
                 changed = asyncio.create_task(self._changed.wait())

@@ -236,6 +236,29 @@ def test_what_is_not_taken_is_sent_again_and_what_is_not_seen_after_some_seconds
     assert world.core.changes(1.0 + AGAIN_SECONDS).register == [place]
 
 
+def test_nothing_ends_before_the_source_was_read_for_the_first_time() -> None:
+    world, place = World(), PLACES[0]
+    world.here[place] = Instance("10.0.0.1", 1, id=place.lease_id, metadata={MARK: "there"})
+    world.show(place.service)
+    world.settle()
+    assert list(world.core.imported) == [place], "it is renewed"
+    assert world.marked() == {place: 1}
+    world.source()
+    world.settle()
+    assert world.here == {}
+
+
+def test_an_import_beside_what_the_application_publishes_itself_is_not_renewed_and_ends() -> None:
+    world, place = World(), PLACES[0]
+    world.put(place, 1)
+    world.source()
+    itself = Instance("10.0.0.1", 1, id=place.lease_id)
+    world.core.registry_shows(place.service, [itself, msgspec.structs.replace(itself, metadata={MARK: "there"})])
+    assert list(world.core.imported) == []
+    changes = world.core.changes(0.0)
+    assert (changes.register, changes.end) == ([], [place])
+
+
 def test_imports_of_other_sources_are_left_alone() -> None:
     world, place = World(), PLACES[0]
     world.here[place] = Instance("10.0.0.1", 1, id=place.lease_id, metadata={MARK: "elsewhere"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from typing import Any
 from urllib.parse import unquote
 
@@ -12,7 +13,7 @@ import pytest
 from slotreeve.clock import LoopClock
 from slotreeve.errors import RequestError, Unreachable
 from slotreeve.model.data_info import DEFAULT_GROUP
-from slotreeve_client import Health
+from slotreeve_client import Health, Instance
 from slotreeve_mirror.consul import MOST_WAITING, ConsulSource
 from slotreeve_mirror.eureka import EurekaSource
 from slotreeve_mirror.mirror import MARK, Seen
@@ -228,6 +229,74 @@ def test_a_service_of_consul_may_have_any_name() -> None:
     assert "/v1/health/service/a%2Fb" in there.asked
 
 
+def test_the_worst_check_counts_and_a_weight_that_consul_shows_of_everybody_is_ours_of_everybody() -> None:
+    entries = [
+        {
+            "Service": {
+                "ID": name,
+                "Service": "shop",
+                "Address": "10.0.0.1",
+                "Port": 80,
+                "Weights": {"Passing": weight},
+            },
+            "Checks": [{"Status": status} for status in statuses],
+        }
+        for name, weight, statuses in (
+            ("a", 1, ["passing"]),
+            ("b", 7, ["passing", "critical", "warning"]),
+            ("c", 1, ["warning", "passing"]),
+        )
+    ]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        listed = request.url.path == "/v1/catalog/services"
+        return httpx.Response(
+            200, json={"shop": [], "consul": []} if listed else entries, headers={"X-Consul-Index": "7"}
+        )
+
+    async def run() -> Seen:
+        return (await first_of(consul(SourcePages("http://there", transport=httpx.MockTransport(answer))))).instances
+
+    found = {place.lease_id: (one.weight, one.health) for place, one in asyncio.run(run()).items()}
+    assert found == {"a": (100, Health.PASSING), "b": (7, Health.CRITICAL), "c": (100, Health.WARNING)}
+
+
+def test_what_eureka_says_of_changes_is_enough_as_long_as_its_hash_fits() -> None:
+    one: dict[str, object] = {
+        "instanceId": "a",
+        "ipAddr": "10.0.0.1",
+        "port": {"$": 80, "@enabled": "true"},
+        "status": "UP",
+    }
+    other: dict[str, object] = {**one, "instanceId": "b"}
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.path)
+        instances: list[dict[str, object]] = [one, other]
+        if request.url.path.endswith("delta"):
+            instances = [{**other, "actionType": "DELETED"}]
+        application = {"name": "SHOP", "instance": instances}
+        whole = {
+            "apps__hashcode": "UP_1_" if request.url.path.endswith("delta") else "UP_2_",
+            "application": application,
+        }
+        return httpx.Response(200, json={"applications": whole})
+
+    async def run() -> list[set[str]]:
+        found = []
+        source = eureka(SourcePages("http://there", transport=httpx.MockTransport(answer)))
+        async with aclosing(source.states()) as states:
+            async for state in states:
+                found.append({place.lease_id for place in state.instances})
+                if len(found) == 2:
+                    return found
+        return found
+
+    assert asyncio.run(run()) == [{"a", "b"}, {"a"}]
+    assert asked == ["/apps", "/apps/delta"]
+
+
 def test_a_consul_without_an_index_is_asked_once_a_second_and_not_in_a_hot_loop() -> None:
     there = Consul("shop")
     there.index = 0
@@ -251,6 +320,9 @@ def test_what_was_imported_stays_while_the_source_answers_nonsense_and_goes_on_a
             there.trouble = httpx.Response(429, text="Too many requests")
             there.names = ("shop", "cart")
             await here.until_said("429")
+            asked, began = len(there.asked), asyncio.get_running_loop().time()
+            await here.until("shop", lambda _: asyncio.get_running_loop().time() > began + 1.0)
+            assert len(there.asked) < asked + 10, "it is asked again with pauses"
             assert len(await here.instances("shop")) == 1
             there.trouble = None
             await here.until("cart", lambda found: len(found) == 1)
@@ -305,6 +377,44 @@ def test_a_mirror_that_starts_while_its_source_is_down_takes_over_what_an_earlie
                 await here.until("shop", lambda _: {place.lease_id for place in here.core.imported} == {"shop-1"})
                 there.trouble, there.names = None, ()
                 await here.until("shop", lambda found: not found)
+
+    run_story(story, faces="rest")
+
+
+def test_what_vanished_at_once_stays_as_long_as_the_source_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slotreeve_mirror.mirror.HELD_SECONDS", 1.0)
+    there = Consul(*(f"s{number}" for number in range(20)))
+
+    async def story(_: Stage) -> None:
+        async with mirrored(consul, "http://there", httpx.MockTransport(there)) as here:
+            await here.until("s19", lambda found: len(found) == 1)
+            there.names, there.index = (), 8
+            await here.until_said("vanished at once")
+            there.trouble = httpx.Response(503)
+            await here.until_said("503")
+            began = asyncio.get_running_loop().time()
+            await here.until("s0", lambda _: asyncio.get_running_loop().time() > began + 2.5)
+            assert len(await here.instances("s19")) == 1
+            there.trouble = None
+            await here.until("s19", lambda found: not found, 20.0)
+
+    run_story(story, faces="rest")
+
+
+def test_an_application_that_moved_while_nobody_mirrored_its_service_is_left_alone() -> None:
+    there = Consul("shop")
+
+    async def story(_: Stage) -> None:
+        async with mirrored(consul, "http://there", httpx.MockTransport(there)) as here:
+            await here.until("shop", lambda found: len(found) == 1)
+            there.names, there.index = ("cart",), 8
+            await here.until("shop", lambda found: not found)
+            await here.until("cart", lambda found: len(found) == 1)
+            itself = encode_instance(Instance("10.0.0.9", 80, id="shop-1"))
+            await here.client.leases.register("shop", "shop-1", itself, ttl_seconds=60)
+            there.names, there.index = ("shop", "cart", "last"), 9
+            await here.until("last", lambda found: len(found) == 1)
+            assert (await here.instances("shop"))["shop-1"].address == "10.0.0.9"
 
     run_story(story, faces="rest")
 
