@@ -187,13 +187,18 @@ class Mirror:
         if not places:
             return 0, ""
         try:
-            answers = await self._client.leases.deregister_many(_by_service(places))
+            # The leaders are asked once more: the application may have registered itself a moment ago.
+            imported: dict[str, list[str]] = {}
+            for service, lease_ids in _by_service(places).items():
+                found = [each for each in _instances(await self._client.get(service)) if self._core.is_imported([each])]
+                imported[service] = [each.id for each in found if each.id in lease_ids]
+            answers = await self._client.leases.deregister_many(imported)
         except SlotreeveError as error:
             self._core.failed(places)
             return 0, f"the registry ends no registrations: {error}"
         missed = _places(answers.unanswered)
         self._core.failed(missed)
-        return len(places) - len(missed), ""
+        return sum(map(len, imported.values())) - len(missed), ""
 
     async def _renew(self, pause_seconds: float) -> None:
         while True:

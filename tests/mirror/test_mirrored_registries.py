@@ -130,7 +130,7 @@ def test_an_application_that_moves_takes_its_lease_over_and_is_left_alone(face: 
             await delete(stage.http, 1)
             await delete(stage.http, 2)
             await here.until("shop", lambda found: found.keys() == {"shop-1"})
-            assert any("1 ended" in line for line in here.said)
+            await here.until_said("1 ended")
             assert MARK not in (await here.instances("shop"))["shop-1"].metadata
 
     run_story(story, faces=face)
