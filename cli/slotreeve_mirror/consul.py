@@ -59,12 +59,13 @@ class ConsulSource:
                 yield self._state()
                 for name in self._names - watches.keys():
                     watches[name] = asyncio.create_task(self._watch(name))
+                    watches[name].add_done_callback(lambda _: self._changed.set())
                 changed = asyncio.create_task(self._changed.wait())
                 await asyncio.wait({listing, changed}, return_when=asyncio.FIRST_COMPLETED)
                 changed.cancel()
                 self._changed.clear()
-                if listing.done():
-                    listing.result()  # raises what has ended it
+                for ended in [task for task in (listing, *watches.values()) if task.done()]:
+                    ended.result()  # raises what has ended it
         finally:
             tasks = [listing, *watches.values()]
             for task in tasks:

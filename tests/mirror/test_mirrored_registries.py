@@ -203,6 +203,7 @@ class Consul:
         self.names, self.index, self.asked = names, 7, list[str]()
         self.trouble: httpx.Response | None = None
         self.bad = "nothing"
+        self.defect: Exception | None = None
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         path = request.url.raw_path.decode().partition("?")[0]
@@ -212,6 +213,8 @@ class Consul:
             return httpx.Response(self.trouble.status_code if self.trouble else 500, text="Too many requests")
         if path == "/v1/catalog/services":
             return httpx.Response(200, json={name: [] for name in self.names}, headers=headers)
+        if self.defect is not None:
+            raise self.defect
         name = unquote(path.removeprefix("/v1/health/service/"))
         service = {"ID": f"{name}-1", "Service": name, "Address": "10.0.0.1", "Port": 80}
         return httpx.Response(200, json=[{"Service": service, "Checks": []}], headers=headers)
@@ -417,6 +420,23 @@ def test_an_application_that_moved_while_nobody_mirrored_its_service_is_left_alo
             assert (await here.instances("shop"))["shop-1"].address == "10.0.0.9"
 
     run_story(story, faces="rest")
+
+
+def test_a_defect_in_what_follows_a_service_is_not_silent() -> None:
+    there = Consul("shop")
+    pages = SourcePages("http://there", transport=httpx.MockTransport(there))
+
+    async def run() -> None:
+        async with aclosing(consul(pages).states()) as states:
+            await anext(states)
+            there.index = -1
+            there.names = ("shop", "shop-2")
+            there.defect = ZeroDivisionError("planted")
+            async for _ in states:
+                pass
+
+    with pytest.raises(ZeroDivisionError, match="planted"):
+        asyncio.run(run())
 
 
 BAD = [
