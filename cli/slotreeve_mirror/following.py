@@ -54,8 +54,13 @@ class Mirror:
         state = await first_of(self._source)
         self._core.source_shows(state)
         await self._watch()
+        deadline = self._clock.now() + LONGEST_PAUSE_SECONDS
         while self._waiting:
-            self._report("the registry has not answered yet")
+            if self._clock.now() > deadline:
+                raise RequestTimeout(
+                    f"the session servers have not said within {LONGEST_PAUSE_SECONDS:g} s what is registered; "
+                    "is there one at this address, and does it take this key?"
+                )
             await self._watch()
         registered, refused = await self._register(self._core.changes(self._clock.now()).register)
         if refused:
