@@ -251,8 +251,6 @@ class Connector:
         self._reconnect.lost(connection.address, reason)
         if line.has_lasted:
             self._reconnect.succeeded()
-        elif line.was_admitted:
-            self._reconnect.was_short()
         former = self._move.present
         if former is not None:  # back to the former server, which is about to stop
             self._must_move = True
@@ -267,6 +265,10 @@ class Connector:
     def late_seconds(self) -> float:
         """See :class:`slotreeve_client.line.PingListener`."""
         return self._owner.late_seconds()
+
+    def longest_next_pause(self) -> float:
+        """See :class:`slotreeve_client.line.PingListener`."""
+        return self._reconnect.longest_next_pause
 
     def ping_sent(self, connection: Connection) -> None:
         """A ping was sent."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from slotreeve.errors import TransportError, Unreachable
 from slotreeve.ports import Connection, Handler, Hello, Transport
 from slotreeve.ports.transport import SignsOfLife
@@ -51,9 +52,8 @@ class Dialler:
     async def attempt(self, address: str) -> Connection | None:
         """Connect. None if the attempt has failed."""
         try:
-            connection = await self._transport.connect(
-                address, self._hello, self._handler, self._reconnect.attempt_seconds
-            )
+            hello = msgspec.structs.replace(self._hello, pause_seconds=self._reconnect.longest_next_pause)
+            connection = await self._transport.connect(address, hello, self._handler, self._reconnect.attempt_seconds)
             if connection is not self._arrived:
                 raise Unreachable(f"{address}: the connection ended at once")
         except TransportError as error:

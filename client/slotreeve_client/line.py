@@ -32,6 +32,10 @@ class PingListener(Protocol):
     def late_seconds(self) -> float:
         """A ping is about to be sent: how late the callbacks of this client were lately."""
 
+    def longest_next_pause(self) -> float:
+        """Seconds for which the client may wait before it connects again, if this connection ends before it has
+        lasted."""
+
     def ping_sent(self, connection: Connection) -> None:
         """A ping was sent."""
 
@@ -96,11 +100,6 @@ class Line:
         return await self._admission
 
     @property
-    def was_admitted(self) -> bool:
-        """Whether the server has admitted the client."""
-        return self._admitted_at is not None
-
-    @property
     def has_lasted(self) -> bool:
         """Whether the server has admitted the client and served it for :data:`LASTING_SECONDS`."""
         return self._admitted_at is not None and self._clock.now() - self._admitted_at >= LASTING_SECONDS
@@ -128,9 +127,10 @@ class Line:
             if error is None:
                 self._listener.ping_answered(self.connection)
 
+        pause_seconds = 0.0 if self.has_lasted else self._listener.longest_next_pause()
         try:
             # No time-out of its own: as long as anything arrives, its reply is on the way.
-            self.connection.request(Ping(self._listener.late_seconds()), answered, math.inf)
+            self.connection.request(Ping(self._listener.late_seconds(), pause_seconds), answered, math.inf)
         except Backpressure as error:
             log.info("no ping now, because other messages wait: %s", error)
         except TransportError as error:

@@ -32,8 +32,8 @@ class Reconnect:
     more work for it.
 
     A connection is a success only once it has lasted: see :meth:`succeeded`. A server that accepts and then closes each
-    connection is tried with growing pauses (:meth:`was_short`). They begin anew with the first such connection, however
-    long the search for it took: what the client has published stays for ``session.linger_seconds`` only.
+    connection is tried with growing pauses. Each server is told of the pause that may follow
+    (:attr:`longest_next_pause`): what the client has published stays for so much longer there.
 
     Args:
         addresses: the addresses that the user gave. They stay known for good.
@@ -53,7 +53,7 @@ class Reconnect:
         self._learned: tuple[str, ...] = ()
         self._left_at: dict[str, float] = {}
         self._rounds = 0
-        self._pause_seconds = self._pause_if_short = FIRST_PAUSE_SECONDS
+        self._pause_seconds = FIRST_PAUSE_SECONDS
         self._failures: dict[str, str] = {}
         self._unsaid: dict[str, int] = {}
         self._refusal: Refused | None = None
@@ -68,6 +68,11 @@ class Reconnect:
     def failures(self) -> str:
         """Why the last attempt at each address failed, for a message; empty if none failed since the last success."""
         return "".join(f"; {address}: {reason}" for address, reason in list(self._failures.items()))
+
+    @property
+    def longest_next_pause(self) -> float:
+        """Seconds by which the next round may be put off at most, unless a connection lasts before."""
+        return self._pause_seconds
 
     def learned(self, addresses: Sequence[str]) -> None:
         """The cluster reports the addresses of all its session servers. None at all: the server that reports has not
@@ -129,11 +134,5 @@ class Reconnect:
     def succeeded(self) -> None:
         """The connection has lasted: begin the next search without a pause."""
         self._rounds = 0
-        self._pause_seconds = self._pause_if_short = FIRST_PAUSE_SECONDS
+        self._pause_seconds = FIRST_PAUSE_SECONDS
         self.attempt_seconds = self._connect_seconds
-
-    def was_short(self) -> None:
-        """The server admitted the client, and the connection ended before it had lasted: the pause before the next
-        round grows with the number of such connections in a row alone."""
-        self._pause_seconds = self._pause_if_short
-        self._pause_if_short = min(2 * self._pause_if_short, self._longest_pause_seconds)

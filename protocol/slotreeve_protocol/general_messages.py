@@ -32,9 +32,11 @@ class Done(Message, frozen=True, tag=4):
 
 class Ping(Message, frozen=True, tag=5):
     """Client to session, or any process to a server: check that the receiver answers. A client's ping also renews its
-    lease, and tells how late its callbacks were lately. Reply: Done, or Pong to a client."""
+    lease, and tells how late its callbacks were lately, and how long it may wait before it connects again if the
+    connection ends now. Reply: Done, or Pong to a client."""
 
     late_seconds: float = 0.0
+    pause_seconds: float = 0.0
 
 
 class GetCounters(Message, frozen=True, tag=7):

@@ -9,7 +9,8 @@ import pytest
 from slotreeve.errors import ClientClosed, Refused
 from slotreeve_client.connector import Connector
 from slotreeve_client.line import LASTING_SECONDS, LONGEST_ADMISSION_SECONDS
-from slotreeve_client.reconnect import Reconnect
+from slotreeve_client.options import ClientOptions
+from slotreeve_client.reconnect import FIRST_PAUSE_SECONDS, Reconnect
 from slotreeve_conformance import virtual_time
 from slotreeve_protocol.client_messages import Get, GivenUp, Pong, Redirect, Services, Sessions, Withdraw
 from slotreeve_protocol.general_messages import Ping
@@ -96,7 +97,7 @@ def test_a_server_that_admits_late_is_waited_for_while_it_answers_pings() -> Non
 
     scene = play(story, admits=False)
     assert scene.owner.events == ["first@process", "closed"]
-    assert scene.first.messages[:20] == [Ping()] * 20
+    assert scene.first.messages[:20] == [Ping(pause_seconds=FIRST_PAUSE_SECONDS)] * 20
 
 
 def test_a_server_that_sends_an_arriving_client_elsewhere_is_left_at_once() -> None:
@@ -144,18 +145,30 @@ def test_a_connection_that_has_lasted_is_replaced_at_once() -> None:
     play(story)
 
 
-def test_a_connection_that_was_cut_soon_after_a_long_search_is_replaced_before_its_records_end() -> None:
+def test_a_connection_that_was_cut_soon_is_replaced_within_the_pause_that_its_server_was_told() -> None:
     async def story(scene: Scene, connector: Connector) -> None:
         scene.network.partition(["client"], ["first", "second"])
         scene.network.cut("client", "first")
         await asyncio.sleep(20.0)
         scene.network.heal()
         await connector.connected()
+        told = scene.first.connections[0].peer.pause_seconds
+        assert FIRST_PAUSE_SECONDS < told <= ClientOptions().longest_pause_seconds
         await asyncio.sleep(LASTING_SECONDS / 2)
         scene.network.cut("client", "first")
-        scene.network.cut("client", "second")
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(told + 0.01)
         assert connector.address
+
+    play(story)
+
+
+def test_a_client_tells_by_its_pings_that_it_comes_back_at_once_when_its_connection_has_lasted() -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        await asyncio.sleep(5.0)
+        pauses = [message.pause_seconds for message in scene.first.messages if isinstance(message, Ping)]
+        assert pauses[0] in (0.0, scene.first.connections[0].peer.pause_seconds)
+        assert pauses[1:] == [0.0] * (len(pauses) - 1)
+        assert len(pauses) > 1
 
     play(story)
 

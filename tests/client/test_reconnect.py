@@ -76,20 +76,16 @@ def test_the_first_round_begins_at_once_and_pauses_double_up_to_the_longest_one(
 
 
 @settings(derandomize=True)
-@given(st.integers(0, 12), st.integers(1, 12), st.floats(0.03, 5.0))
-def test_after_short_connections_the_pause_grows_with_their_number_however_long_the_search_before_took(
-    searched: int, short: int, longest: float
-) -> None:
-    reconnect = Reconnect(["a:1"], 1.0, longest, random.Random(searched))
-    for _ in range(searched + 1):
-        reconnect.next_pause()
-    for number in range(short):
-        reconnect.admitted("a:1")
-        reconnect.was_short()
-        whole = min(FIRST_PAUSE_SECONDS * 2**number, longest)
-        assert whole / 2 <= reconnect.next_pause() <= whole
-    reconnect.succeeded()
-    assert reconnect.next_pause() == 0
+@given(st.integers(0, 99), st.floats(0.03, 5.0))
+def test_each_pause_is_as_long_at_most_as_was_told_before_it(seed: int, longest: float) -> None:
+    reconnect = Reconnect(["a:1"], 1.0, longest, random.Random(seed))
+    for _ in range(2):
+        for _ in range(12):
+            told = reconnect.longest_next_pause
+            assert reconnect.next_pause() <= told <= longest
+            reconnect.admitted("a:1")
+        reconnect.succeeded()
+    assert reconnect.longest_next_pause == FIRST_PAUSE_SECONDS
 
 
 @pytest.mark.parametrize(("first", "longest"), [(1.0, LONGEST_ATTEMPT_SECONDS), (40.0, 40.0)])

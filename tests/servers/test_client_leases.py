@@ -53,6 +53,16 @@ def test_a_client_that_does_not_read_has_the_rest_of_its_lease_to_come_back_and_
     assert leases.left(client, 0.3) == 0.3
 
 
+def test_a_client_has_the_pause_that_it_has_told_beside_the_linger_but_no_more_than_its_lease() -> None:
+    leases, client = ClientLeases(10.0), ConnectedClient(a_peer("a", Role.CLIENT))
+    client.peer.pause_seconds = 0.5
+    assert leases.left(client, 0.3) == 0.8
+    client.peer.silence_at_close = 9.9
+    assert leases.left(client, 0.3) == 0.8
+    client.peer.pause_seconds = 1e9
+    assert leases.left(client, 0.3) == 10.3
+
+
 def test_a_look_at_clients_that_were_just_renewed_looks_at_none() -> None:
     leases = ClientLeases(LEASE_SECONDS)
     for number in range(1_000):

@@ -28,7 +28,8 @@ class Hello(Message, frozen=True, tag=1):
 
     ``oldest_version`` and ``newest_version`` bound the protocol versions that the sender understands. ``facts`` is None
     for processes that do not use slots: clients, tools, elections. ``application`` is what the program of a client is
-    called, for people; empty: it does not say.
+    called, for people; empty: it does not say. ``pause_seconds`` is how long a client may wait before it connects again
+    if this connection ends soon.
     """
 
     cluster: str
@@ -40,6 +41,7 @@ class Hello(Message, frozen=True, tag=1):
     newest_version: int = PROTOCOL_VERSION
     facts: SlotFacts | None = None
     application: str = ""
+    pause_seconds: float = 0.0
 
 
 @runtime_checkable

@@ -34,13 +34,24 @@ class Peer:
         process_id: unique for each life of that process.
         address: where it is, for messages to people and for orders that name an IP address.
         application: what the program of a client is called, as it says; for people.
+        pause_seconds: how long a client may wait before it connects again if this connection ends soon, as it says.
         proven: who it is by its key; None where no keys are used.
         complaints: how often the log was told of something wrong that came from it.
         silence_at_close: None, unless this server has closed the connection, for instance because the peer did not
             read. Then: for how long nothing had arrived from the peer, in attended seconds.
     """
 
-    __slots__ = ("address", "application", "complaints", "node", "process_id", "proven", "role", "silence_at_close")
+    __slots__ = (
+        "address",
+        "application",
+        "complaints",
+        "node",
+        "pause_seconds",
+        "process_id",
+        "proven",
+        "role",
+        "silence_at_close",
+    )
 
     def __init__(
         self,
@@ -54,6 +65,7 @@ class Peer:
         self.node, self.role, self.process_id, self.address = node, role, process_id, address
         self.application, self.proven = application, proven
         self.silence_at_close: float | None = None
+        self.pause_seconds = 0.0
         self.complaints = 0
 
     def __repr__(self) -> str:

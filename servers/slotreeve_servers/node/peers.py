@@ -78,6 +78,7 @@ class Peers:
         hello = connection.peer
         application = hello.application[:MAX_APPLICATION_LENGTH]
         peer = Peer(hello.node, hello.role, hello.process_id, connection.address, application, connection.proven)
+        peer.pause_seconds = max(0.0, hello.pause_seconds)  # also where it is no number
         self.by_connection[connection] = peer
         self._connections[peer] = connection
         return peer

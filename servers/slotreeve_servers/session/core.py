@@ -211,7 +211,7 @@ class SessionCore:
         reason = self.why_closed
         client = ConnectedClient(peer, self._outbox.attended())
         if reason:
-            self._arrivals.turned_away(client, self._rules.linger_seconds)
+            self._arrivals.turned_away(client, self._leases.left(client, self._rules.linger_seconds))
             self._outbox.close(peer, reason)
             return
         namesake = self._namesakes.opened(client)
@@ -246,6 +246,7 @@ class SessionCore:
         if client is None:
             return Pong(0.0)
         client.late_seconds = max(0.0, message.late_seconds)  # also where it is no number
+        peer.pause_seconds = max(0.0, message.pause_seconds)
         if client.late_seconds >= LATE_SECONDS:
             self._late[client] = None
         else:

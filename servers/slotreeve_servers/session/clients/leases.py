@@ -64,14 +64,15 @@ class ClientLeases:
         return seconds
 
     def left(self, client: ConnectedClient, linger_seconds: float) -> float:
-        """How long a client whose connection has ended has to come back, in seconds: ``linger_seconds``, unless its
-        lease runs on."""
+        """How long a client whose connection has ended has to come back, in seconds: ``linger_seconds``, and the pause
+        that it has told before it connects again, which counts up to a lease; longer where its lease runs on."""
         if client.has_given_up:
             return self.lease_seconds  # it lives, and may need long to find a server: the next one may be frozen too
+        seconds = linger_seconds + min(client.peer.pause_seconds, self.lease_seconds)
         if client.peer.silence_at_close is None:
-            return linger_seconds
+            return seconds
         # This server closed the connection, because the client did not read. It may be starved, and come back.
-        return max(linger_seconds, self.lease_seconds + client.rest_seconds - client.peer.silence_at_close)
+        return max(seconds, self.lease_seconds + client.rest_seconds - client.peer.silence_at_close)
 
     def renewed(self, client: ConnectedClient, at: float) -> None:
         """Something arrived from the client at this time: its lease cannot be over before another whole lease."""
