@@ -19,17 +19,33 @@ TTL_SECONDS = 90.0
 Made = Callable[[SourcePages], MirrorSource]
 
 
+class AdvancingClock(LoopClock):
+    """The clock of the event loop, which a test may put forward.
+
+    Attributes:
+        ahead: seconds by which it is.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ahead = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.ahead
+
+
 class Mirrored:
     """A mirror at work.
 
     Attributes:
+        clock: that of the mirror.
         client: a client of the registry into which the source is imported.
         core: that of the mirror.
         said: what the mirror has reported.
     """
 
     def __init__(self, client: Client, core: MirrorCore) -> None:
-        self.client, self.core = client, core
+        self.client, self.core, self.clock = client, core, AdvancingClock()
         self.said: list[str] = []
 
     async def instances(self, service: str) -> dict[str, Instance]:
@@ -75,7 +91,7 @@ async def mirroring(
     """A mirror of the source at ``url``, into the registry of a client."""
     pages, core = SourcePages(url, {"Accept": "application/json"}, transport), MirrorCore(url, TTL_SECONDS)
     one = Mirrored(client, core)
-    mirror = Mirror(made(pages), core, client, LoopClock(), one.said.append)
+    mirror = Mirror(made(pages), core, client, one.clock, one.said.append)
     following = asyncio.create_task(mirror.follow(TTL_SECONDS, lambda name: True))
     try:
         yield one
