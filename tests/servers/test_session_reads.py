@@ -34,6 +34,7 @@ from slotreeve_servers.node.outbox import Peer, Request
 from slotreeve_servers.session.clients.configuration import ConfigMirror
 from slotreeve_servers.session.clients.orders import OrdersInForce
 from slotreeve_servers.session.records.listings import Listings
+from slotreeve_servers.session.records.lookups import Lookups
 from slotreeve_servers.session.records.reads import ASK_SECONDS, GIVE_UP_SECONDS, RETRY_SECONDS, Reads
 from slotreeve_servers.session.records.routes import Routes
 
@@ -158,7 +159,7 @@ def test_receipts_and_changes_of_services_that_nobody_watches_are_ignored() -> N
 
 def test_a_read_is_answered_by_the_leader_and_repeated_while_it_does_not_serve() -> None:
     scene = Scene()
-    reads, request = Reads(scene.outbox, scene.routes), Request(a_peer("tool", Role.TOOL), 3)
+    reads, request = Reads(scene.outbox, scene.routes, Lookups(scene.outbox)), Request(a_peer("tool", Role.TOOL), 3)
     reads.get(0, Get(SERVICE), request)
     scene.outbox.answer(Answers([SlotAnswer(0, Access.MIGRATING, 1)]), kind=Fetch)
     assert scene.outbox.take("replied") == []
@@ -170,7 +171,7 @@ def test_a_read_is_answered_by_the_leader_and_repeated_while_it_does_not_serve()
 
 def test_a_reply_under_an_epoch_that_is_over_is_not_passed_on() -> None:
     scene = Scene()
-    reads, request = Reads(scene.outbox, scene.routes), Request(a_peer("tool", Role.TOOL), 3)
+    reads, request = Reads(scene.outbox, scene.routes, Lookups(scene.outbox)), Request(a_peer("tool", Role.TOOL), 3)
     reads.get(0, Get(SERVICE), request)
     scene.table(2, "data-2")
     scene.outbox.answer(Datum(SERVICE, 5, []), kind=Fetch)
@@ -180,7 +181,7 @@ def test_a_reply_under_an_epoch_that_is_over_is_not_passed_on() -> None:
 def test_a_read_without_a_leader_fails_after_its_time_with_the_reason() -> None:
     scene = Scene()
     scene.routes.closed(LEADER)
-    Reads(scene.outbox, scene.routes).get(0, Get(SERVICE), Request(a_peer("tool", Role.TOOL), 3))
+    Reads(scene.outbox, scene.routes, Lookups(scene.outbox)).get(0, Get(SERVICE), Request(a_peer("tool", Role.TOOL), 3))
     scene.outbox.advance(GIVE_UP_SECONDS + 2 * RETRY_SECONDS)
     (replied,) = scene.outbox.take("replied")
     assert isinstance(replied.what, Failed)
@@ -193,7 +194,7 @@ class ListingScene(Scene):
     def __init__(self, page: ListedUpTo | None = None) -> None:
         super().__init__()
         self.leaders_are("data-1", "data-2", epoch=2)
-        Listings(self.outbox, self.routes, ByLength()).answer(
+        Listings(self.outbox, self.routes, ByLength(), Lookups(self.outbox)).answer(
             ListServices("", page), Request(a_peer("tool", Role.TOOL), 3)
         )
 
@@ -262,7 +263,9 @@ def test_a_listing_fails_after_its_time_with_the_reason() -> None:
 
 def test_there_are_no_services_before_there_is_a_table() -> None:
     outbox = RecordingOutbox()
-    Listings(outbox, Routes(), ByLength()).answer(ListServices(""), Request(a_peer("tool", Role.TOOL), 3))
+    Listings(outbox, Routes(), ByLength(), Lookups(outbox)).answer(
+        ListServices(""), Request(a_peer("tool", Role.TOOL), 3)
+    )
     assert outbox.take("replied")[0].what == Services({})
 
 

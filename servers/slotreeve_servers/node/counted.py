@@ -161,6 +161,11 @@ SESSION: Mapping[str, Counted] = {
     "limits_hit": Counted(
         _C, "what clients were refused because one of them may have, or ask for, no more (`session.most_...`)", True
     ),
+    "lookups_shed": Counted(
+        _C,
+        "lookups that failed because the leaders of the slots were asked for more than they could answer in time",
+        True,
+    ),
     "clients_sent_away": Counted(
         _C, "clients that were sent to another session server because this one is cut off", True
     ),

@@ -69,6 +69,7 @@ from slotreeve_servers.session.push.push_delays import LOOK_SECONDS as DELAYS_SE
 from slotreeve_servers.session.records.leaders import SlotLeaders
 from slotreeve_servers.session.records.lease_requests import LeaseRequests
 from slotreeve_servers.session.records.listings import Listings
+from slotreeve_servers.session.records.lookups import Lookups
 from slotreeve_servers.session.records.reads import Reads
 from slotreeve_servers.session.records.registrations import Registrations
 from slotreeve_servers.session.records.routes import Routes
@@ -131,8 +132,9 @@ class SessionCore:
         self.leaders = SlotLeaders(
             outbox, self.routes, self.writes, self.interests, self.registrations, self._arrivals, newer_view
         )
-        self._reads = Reads(outbox, self.routes)
-        self._listings = Listings(outbox, self.routes, slot_function)
+        self._lookups = Lookups(outbox)
+        self._reads = Reads(outbox, self.routes, self._lookups)
+        self._listings = Listings(outbox, self.routes, slot_function, self._lookups)
         self.clients: dict[Peer, ConnectedClient] = {}
         self._late: dict[ConnectedClient, None] = {}
         self._lease_requests = LeaseRequests(outbox, self.routes, self.registrations.slot, self.clients)
@@ -430,6 +432,7 @@ class SessionCore:
             "clients_late": len(self._late),
             "clients_refused": self._namesakes.found,
             "limits_hit": self._limits.hit,
+            "lookups_shed": self._lookups.shed,
             "clients_sent_away": self.isolation.sent_away,
             "publishes": self.registrations.published,
             "pushes": self._due_pushes.sent,

@@ -16,6 +16,7 @@ from slotreeve_protocol.general_messages import Failed
 from slotreeve_servers.node.digests import led_digest
 from slotreeve_servers.node.outbox import Outbox, Peer, Request
 from slotreeve_servers.session.clients.permits import Permit, permit_of
+from slotreeve_servers.session.records.lookups import Lookups, WaitingLookup
 from slotreeve_servers.session.records.reads import ASK_SECONDS, GIVE_UP_SECONDS, RETRY_SECONDS
 from slotreeve_servers.session.records.routes import Routes
 
@@ -35,8 +36,8 @@ class Listings:
     lists it once; while there is none, the request waits, up to four seconds. So no service is missing only because its
     leader has died (I7)."""
 
-    def __init__(self, outbox: Outbox, routes: Routes, slots: SlotFunction) -> None:
-        self._outbox, self._routes, self._slots = outbox, routes, slots
+    def __init__(self, outbox: Outbox, routes: Routes, slots: SlotFunction, lookups: Lookups) -> None:
+        self._outbox, self._routes, self._slots, self._lookups = outbox, routes, slots, lookups
 
     def answer(self, asked: ListServices, request: Request) -> None:
         """Ask every slot leader; the reply is Services, or Failed."""
@@ -52,8 +53,9 @@ class Listings:
         else:
             turn = _Turn(self, wish, led)
             for peer in led:
-                if not self._outbox.ask(peer, wish.asked, partial(turn.answered, peer), ASK_SECONDS):
-                    turn.answered(peer, None, RequestTimeout(f"{peer.node} takes no requests now"))
+                answered = partial(turn.answered, peer)
+                lookup = WaitingLookup(wish.asked, answered, ASK_SECONDS, wish.deadline)
+                self._lookups.ask(wish.request.peer, peer, lookup)
 
     def listed(self, wish: _Wish, led: Mapping[Peer, list[tuple[int, int]]], answers: list[Services]) -> None:
         """Every leader has listed its slots."""

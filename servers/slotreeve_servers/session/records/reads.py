@@ -14,6 +14,7 @@ from slotreeve_protocol.slot_messages import Fetch
 
 from slotreeve_servers.node.outbox import Outbox, Request
 from slotreeve_servers.session.clients.permits import permit_of
+from slotreeve_servers.session.records.lookups import Lookups, WaitingLookup
 from slotreeve_servers.session.records.routes import Routes
 
 RETRY_SECONDS = 0.02
@@ -34,8 +35,8 @@ class Read:
 class Reads:
     """Answers the reads of clients. While a slot has no leader that serves, a read waits, up to four seconds (I7)."""
 
-    def __init__(self, outbox: Outbox, routes: Routes) -> None:
-        self._outbox, self._routes = outbox, routes
+    def __init__(self, outbox: Outbox, routes: Routes, lookups: Lookups) -> None:
+        self._outbox, self._routes, self._lookups = outbox, routes, lookups
 
     def get(self, slot: int, page: Get, request: Request) -> None:
         """Read one page of a service; the reply is a Datum, or Failed.
@@ -64,8 +65,7 @@ class Reads:
         peer, epoch = leader
         page = read.page
         fetch = Fetch(read.slot, epoch, page.data_info_id, page.start, page.version)
-        if not self._outbox.ask(peer, fetch, answered, ASK_SECONDS):
-            self._again(read, f"{peer.node} takes no requests now")
+        self._lookups.ask(read.request.peer, peer, WaitingLookup(fetch, answered, ASK_SECONDS, read.deadline))
 
     def _again(self, read: Read, why: str) -> None:
         if self._outbox.now() < read.deadline:

@@ -1,0 +1,132 @@
+"""Few lookups are at a leader at a time, the clients take turns, and a lookup fails before anything else does."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slotreeve.errors import ConnectionLost, RequestTimeout, SlotreeveError
+from slotreeve.model.nodes import Role
+from slotreeve.ports import Message
+from slotreeve_protocol.client_messages import Get
+from slotreeve_protocol.general_messages import Done
+from slotreeve_servers.node.outbox import Peer
+from slotreeve_servers.session.records.lookups import AT_ONCE, Lookups, WaitingLookup
+
+from tests.servers.recording_outbox import RecordingOutbox, a_peer
+
+LEADER, OTHER = a_peer("data-1", Role.DATA), a_peer("data-2", Role.DATA)
+A, B = a_peer("a", Role.CLIENT), a_peer("b", Role.CLIENT)
+
+
+class Scene:
+    """Lookups of clients. ``answers``: what each got, by its name, in the order of the answers."""
+
+    def __init__(self) -> None:
+        self.outbox = RecordingOutbox()
+        self.lookups = Lookups(self.outbox)
+        self.answers: dict[str, Message | Exception | None] = {}
+
+    def ask(self, client: Peer, name: str, leader: Peer = LEADER, seconds: float = 4.0) -> None:
+        def answered(reply: Message | None, error: Exception | None) -> None:
+            assert name not in self.answers, "each is answered once"
+            self.answers[name] = reply if error is None else error
+
+        self.lookups.ask(client, leader, WaitingLookup(Get(name), answered, 2.0, self.outbox.now() + seconds))
+
+    def open(self, leader: Peer = LEADER) -> list[str]:
+        return [
+            one.message.data_info_id
+            for one in self.outbox.requests
+            if one.peer is leader and isinstance(one.message, Get)
+        ]
+
+
+def test_so_many_are_asked_at_once_and_the_next_one_when_an_answer_comes() -> None:
+    scene = Scene()
+    names = [f"a{number}" for number in range(AT_ONCE + 2)]
+    for name in names:
+        scene.ask(A, name)
+    assert scene.open() == names[:AT_ONCE]
+    scene.outbox.answer(Done())
+    assert scene.open() == names[1 : AT_ONCE + 1]
+    assert scene.answers == {"a0": Done()}
+
+
+def test_clients_take_turns_and_another_leader_is_asked_at_once() -> None:
+    scene = Scene()
+    for number in range(AT_ONCE + 3):
+        scene.ask(A, f"a{number}")
+    for number in range(2):
+        scene.ask(B, f"b{number}")
+    scene.ask(B, "elsewhere", OTHER)
+    assert scene.open(OTHER) == ["elsewhere"]
+    for _ in range(5):
+        scene.outbox.answer(Done())
+    assert scene.open()[-5:] == [f"a{AT_ONCE}", "b0", f"a{AT_ONCE + 1}", "b1", f"a{AT_ONCE + 2}"]
+
+
+def test_one_whose_answer_nobody_needs_any_more_fails_without_being_asked() -> None:
+    scene = Scene()
+    for number in range(AT_ONCE):
+        scene.ask(A, f"a{number}")
+    scene.ask(B, "late", seconds=1.0)
+    scene.ask(B, "patient", seconds=3.0)
+    scene.outbox.time += 2.0
+    scene.outbox.answer(Done())
+    assert isinstance(late := scene.answers["late"], RequestTimeout)
+    assert "more than it can answer" in str(late)
+    assert scene.open()[-1] == "patient"
+    assert scene.lookups.shed == 1
+
+
+def test_lookups_at_a_leader_that_has_gone_fail_all_of_them() -> None:
+    scene = Scene()
+    names = [f"a{number}" for number in range(2 * AT_ONCE)]
+    for name in names:
+        scene.ask(A, name)
+    scene.outbox.unreachable.add(LEADER)
+    scene.outbox.answer(None, ConnectionLost("gone"))
+    assert sorted(scene.answers) == sorted(["a0", *names[AT_ONCE:]])
+    assert all(isinstance(error, ConnectionLost) for error in scene.answers.values())
+
+
+@settings(derandomize=True)
+@given(st.lists(st.sampled_from(["a", "b", "other", "answer", "fail", "wait", "gone"]), max_size=80), st.integers(0, 3))
+def test_each_is_answered_once_in_the_order_of_its_client_and_nothing_is_kept_at_the_end(
+    steps: list[str], seconds: int
+) -> None:
+    scene, number = Scene(), 0
+    for step in steps:
+        if step in ("a", "b", "other"):
+            client, leader = (B, OTHER) if step == "other" else (A if step == "a" else B, LEADER)
+            scene.ask(client, f"{step}{number:03}", leader, seconds)
+            number += 1
+        elif step == "wait":
+            scene.outbox.time += 1.0
+        elif step == "gone":
+            scene.outbox.unreachable ^= {LEADER}
+        elif scene.outbox.requests:
+            scene.outbox.answer(*((Done(), None) if step == "answer" else (None, RequestTimeout("2 s"))))
+        assert len(scene.open()) <= AT_ONCE
+    while scene.outbox.requests:
+        scene.outbox.answer(Done())
+    assert len(scene.answers) == number
+    assert not scene.lookups._leaders
+    for client_name in ("a", "b", "other"):
+        asked = (one.data_info_id for one in scene.outbox.messages(Get) if isinstance(one, Get))
+        mine = [name for name in asked if name.startswith(client_name)]
+        assert mine == sorted(mine)
+    assert all(isinstance(answer, (Done, SlotreeveError)) for answer in scene.answers.values())
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_lookup_that_asks_again_from_its_answer_is_no_recursion(is_gone: bool) -> None:
+    scene = Scene()
+    if is_gone:
+        scene.outbox.unreachable.add(LEADER)
+    for number in range(3_000):
+        scene.ask(A, f"{number}")
+    while scene.outbox.requests:
+        scene.outbox.answer(Done())
+    assert len(scene.answers) == 3_000
