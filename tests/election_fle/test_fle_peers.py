@@ -54,10 +54,12 @@ class Stranger:
         self.ended = reason
 
 
-async def connect(ensemble: Ensemble, to: str, name: str = "stranger") -> tuple[Stranger, Connection]:
+async def connect(
+    ensemble: Ensemble, to: str, name: str = "stranger", role: Role = Role.META
+) -> tuple[Stranger, Connection]:
     stranger, clock = Stranger(), VirtualClock()
     transport = ensemble.network.transport(clock, f"endpoint of {name}")
-    hello = Hello("ensemble", name, Role.META, f"{name}@1")
+    hello = Hello("ensemble", name, role, f"{name}@1")
     return stranger, await transport.connect(f"{to}:7712", hello, stranger, 1.0)
 
 
@@ -91,6 +93,24 @@ def test_s35_an_observer_that_asks_gets_the_leader_and_its_epoch(play: Play) -> 
         await asyncio.sleep(0.1)
         (answer,) = (m for m in stranger.messages if isinstance(m, Notification))
         assert (answer.vote.leader, answer.vote.state, answer.vote.peer_epoch) == (2, State.LEADING, term)
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("role", sorted(set(Role) - {Role.META}))
+@pytest.mark.parametrize("name", ["stranger", MEMBERS[0]])
+def test_who_is_no_meta_server_learns_nothing_and_takes_nobodys_place(play: Play, role: Role, name: str) -> None:
+    """A key of another role than meta may give its holder any name, and none that it may read the meta state."""
+
+    async def scenario(ensemble: Ensemble) -> None:
+        leader = await led(ensemble)
+        term = ensemble.election(leader).leadership().term
+        for _ in range(20):
+            stranger, _ = await connect(ensemble, leader, name, role)
+            await asyncio.sleep(0.2)
+            assert f"this is a {role}" in stranger.ended
+            assert stranger.messages == []
+        assert (await ensemble.agreed(), ensemble.election(leader).leadership().term) == (leader, term)
 
     play(scenario)
 

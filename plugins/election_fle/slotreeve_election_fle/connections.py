@@ -16,6 +16,7 @@ from functools import partial
 import msgspec
 from slotreeve.clock import Clock
 from slotreeve.errors import MalformedFrame, Refused, Unreachable
+from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Hello, Listener, Message, Transport
 from slotreeve_protocol.general_messages import Opaque
 
@@ -222,6 +223,9 @@ class Connections:
         """A member or an observer from outside has connected; a newer connection of a node replaces the older."""
         if self._is_paused:
             connection.close("this node takes no part in the election now")
+            return
+        if connection.peer.role is not Role.META:
+            connection.close(f"only meta servers take part in an election, and this is a {connection.peer.role}")
             return
         sid = self._addresses.by_name.get(connection.peer.node)
         if sid is None:
