@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 
+from slotreeve.model.text import in_a_line
 from slotreeve_servers.node.settings import LogSettings
 from slotreeve_servers.node.settings_in_force import SettingsInForce
 
@@ -18,6 +19,10 @@ def configure_logging(rules: LogSettings, node: str) -> None:
         event.setdefault("node", node)
         return event
 
+    def in_lines(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        event["event"] = in_a_line(str(event.get("event", "")))
+        return event
+
     as_json = rules.format == "json" or (rules.format == "auto" and not sys.stderr.isatty())
     renderer = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(pad_event_to=0)
     before: list[Processor] = [
@@ -27,8 +32,7 @@ def configure_logging(rules: LogSettings, node: str) -> None:
         add_node,
     ]
     after: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
-    if as_json:
-        after.append(structlog.processors.format_exc_info)
+    after.append(structlog.processors.format_exc_info if as_json else in_lines)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=before, processors=[*after, renderer]))
     root = logging.getLogger()

@@ -7,11 +7,11 @@ from collections import deque
 
 from slotreeve.clock import Clock
 from slotreeve.errors import SlotreeveError
+from slotreeve.model.text import in_a_line
 from slotreeve_client.administration import ask_any
 from slotreeve_protocol.history_messages import MOST_DENIALS, Denied, NoteDenials
 from slotreeve_servers.node.denials import Denials
 
-from slotreeve_gateway.lines import in_a_line
 from slotreeve_gateway.origin import ORIGIN
 from slotreeve_gateway.servers import ClusterServers
 
@@ -20,6 +20,8 @@ log = logging.getLogger("slotreeve.gateway")
 TELL_SECONDS = 1.0
 MOST_UNTOLD = 1_000
 """So many wait while no meta server answers; older ones are only counted."""
+PROVEN = ("token ", "subject ", "certificate ")
+"""Authors who have shown what they are begin so."""
 LOST = ("callers", "", "denied; they are not told one by one, because no meta server answered for a time")
 
 
@@ -38,7 +40,8 @@ class DeniedCallers:
 
     def note(self, author: str, reason: str) -> None:
         """The caller of the present request was denied something. ``author``: its token, for people."""
-        self._denials.note(author, ORIGIN.get().address, reason)
+        holder = author if author.startswith(PROVEN) else ""
+        self._denials.note(author, ORIGIN.get().address, reason, holder)
 
     def _add(self, denied: Denied) -> None:
         who = f"{denied.author} at {denied.address or 'an unknown address'}"

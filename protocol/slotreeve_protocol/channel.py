@@ -60,7 +60,7 @@ class Channel:
     when the link has ended; all on the event loop.
 
     Attributes:
-        ended_here: as :attr:`slotreeve.ports.Connection.ended_here`.
+        ended_here, is_expelled: as :class:`slotreeve.ports.Connection` has them.
         greeting_looks: steps of time that an attempt to connect has left.
         heard_at: when the last packet arrived, in seconds on the clock; before the first one, when the channel was
             made.
@@ -85,6 +85,7 @@ class Channel:
         "ended_here",
         "greeting_looks",
         "heard_at",
+        "is_expelled",
     )
 
     def __init__(
@@ -109,7 +110,7 @@ class Channel:
         self._peer: Hello | None = None
         self._established: asyncio.Future[None] | None = None
         self._bad_frames = 0
-        self.ended_here = False
+        self.ended_here = self.is_expelled = False
         self.greeting_looks = GREETING_LOOKS
         self._grace: Timer | None = None
         self._released = False
@@ -223,6 +224,7 @@ class Channel:
     def expel(self, reason: str) -> None:
         """End the connection as :meth:`close` does, but as if the peer had ended it: nobody waits for it to come
         back."""
+        self.is_expelled = self._state is _State.OPEN
         self.close(reason)
         self.ended_here = False
 

@@ -159,8 +159,11 @@ def test_receipts_and_changes_of_services_that_nobody_watches_are_ignored() -> N
 
 def test_a_read_is_answered_by_the_leader_and_repeated_while_it_does_not_serve() -> None:
     scene = Scene()
-    reads, request = Reads(scene.outbox, scene.routes, Lookups(scene.outbox)), Request(a_peer("tool", Role.TOOL), 3)
-    reads.get(0, Get(SERVICE), request)
+    reads, request = (
+        Reads(scene.outbox, scene.routes, Lookups(scene.outbox), lambda _: 0),
+        Request(a_peer("tool", Role.TOOL), 3),
+    )
+    reads.get(Get(SERVICE), request)
     scene.outbox.answer(Answers([SlotAnswer(0, Access.MIGRATING, 1)]), kind=Fetch)
     assert scene.outbox.take("replied") == []
     scene.outbox.advance(RETRY_SECONDS)
@@ -171,8 +174,11 @@ def test_a_read_is_answered_by_the_leader_and_repeated_while_it_does_not_serve()
 
 def test_a_reply_under_an_epoch_that_is_over_is_not_passed_on() -> None:
     scene = Scene()
-    reads, request = Reads(scene.outbox, scene.routes, Lookups(scene.outbox)), Request(a_peer("tool", Role.TOOL), 3)
-    reads.get(0, Get(SERVICE), request)
+    reads, request = (
+        Reads(scene.outbox, scene.routes, Lookups(scene.outbox), lambda _: 0),
+        Request(a_peer("tool", Role.TOOL), 3),
+    )
+    reads.get(Get(SERVICE), request)
     scene.table(2, "data-2")
     scene.outbox.answer(Datum(SERVICE, 5, []), kind=Fetch)
     assert scene.outbox.take("replied") == []
@@ -181,7 +187,9 @@ def test_a_reply_under_an_epoch_that_is_over_is_not_passed_on() -> None:
 def test_a_read_without_a_leader_fails_after_its_time_with_the_reason() -> None:
     scene = Scene()
     scene.routes.closed(LEADER)
-    Reads(scene.outbox, scene.routes, Lookups(scene.outbox)).get(0, Get(SERVICE), Request(a_peer("tool", Role.TOOL), 3))
+    Reads(scene.outbox, scene.routes, Lookups(scene.outbox), lambda _: 0).get(
+        Get(SERVICE), Request(a_peer("tool", Role.TOOL), 3)
+    )
     scene.outbox.advance(GIVE_UP_SECONDS + 2 * RETRY_SECONDS)
     (replied,) = scene.outbox.take("replied")
     assert isinstance(replied.what, Failed)

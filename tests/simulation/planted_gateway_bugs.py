@@ -101,6 +101,6 @@ def _places_of_others_are_unknown() -> Patch:
     renewed = InstancePlaces.renewed
 
     async def known(self: InstancePlaces, service_id: str, caller: Any) -> FoundLease | None:
-        return await renewed(self, service_id, caller) if service_id in self._services else None
+        return await renewed(self, service_id, caller) if self.known(caller, service_id) is not None else None
 
     return replaced(InstancePlaces, "renewed", known)

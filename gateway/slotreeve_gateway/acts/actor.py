@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 
+from slotreeve.model.text import in_a_line
 from slotreeve_protocol.people_messages import SettingsAre
 
 from slotreeve_gateway.access import Caller
 from slotreeve_gateway.gateway import Gateway
-from slotreeve_gateway.lines import in_a_line
 
 log = logging.getLogger("slotreeve.gateway.acts")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from slotreeve.errors import ModelError
@@ -10,6 +12,14 @@ UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 """What msgspec raises for bytes that it cannot decode. For a text that is not UTF-8 it raises Python's own error."""
 SHOWN = 40
 """Characters of a wrong text that an error shows."""
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]").sub
+
+
+def in_a_line(text: str) -> str:
+    """The text with control characters escaped: what others have named must not write lines of a log or a table."""
+    return _CONTROL(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def check_text(what: str, text: object, longest: int) -> None:

@@ -70,6 +70,10 @@ class Connection(Protocol):
         ended."""
 
     @property
+    def is_expelled(self) -> bool:
+        """Whether this end has ended it because the key of the peer is trusted no more: the peer does not come back."""
+
+    @property
     def heard_at(self) -> float:
         """When the last packet of the peer arrived, in seconds on the transport's clock."""
 

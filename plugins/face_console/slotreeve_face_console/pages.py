@@ -11,6 +11,7 @@ from slotreeve.errors import Backpressure, NotThere, RequestError, SlotreeveErro
 from slotreeve.model.data_info import short_name
 from slotreeve_events.schema import HISTORY_KINDS
 from slotreeve_gateway import Caller, Gateway, Right
+from slotreeve_gateway.origin import ORIGIN
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -209,10 +210,12 @@ class ConsolePages:
         return self._board.topic(f"service {is_operator} {number} {name}", make)
 
     def _key(self, request: Request, caller: Caller) -> str:
-        """Callers with the same key see the same: operators everything, each other one what its token allows."""
+        """Callers with the same key see the same: operators everything, each other one what its token or its
+        certificate allows."""
         if caller.may(Right.OPERATE, "*"):
             return "operator"
-        return sha256((self._login.token(request) or "").encode(errors="replace")).hexdigest()
+        shown = (self._login.token(request) or "", *ORIGIN.get().certificate_ids)
+        return sha256("\0".join(shown).encode(errors="replace")).hexdigest()
 
     # --- what all have in common -----------------------------------------------------------------------------------
 

@@ -71,8 +71,8 @@ class LeaseAgent:
             view = await self._view(asked.service)
             instance = registered_again(asked.instance, said(view).get(instance_id))
             await self._store(asked.service, instance, asked.ttl_seconds)
-            former = self._places.known(instance_id)
-            self._places.remember(instance_id, asked.service)
+            former = self._places.known(caller, instance_id)
+            self._places.remember(caller, instance_id, asked.service)
             if former is None:
                 self._former_names.look_for(asked.service, instance, caller)
             elif former != asked.service:
@@ -85,7 +85,7 @@ class LeaseAgent:
             if found is None:
                 raise unknown_service(service_id)
             await self._end(found.service, service_id)
-            self._places.forget(service_id)
+            self._places.forget(caller, service_id)
 
     async def report(self, caller: Caller, check_id: str, health: Health, output: str) -> None:
         """The client says how its service is. To say again what is known already only renews the lease; the note of a

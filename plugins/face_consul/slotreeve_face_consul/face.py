@@ -130,7 +130,8 @@ class ConsulFace:
         view = await self._lists.view(service)
         query = request.query
         if query.index:
-            await self._wait(view.changed(query.index, wait_seconds(query, self._gateway.rng)), request)
+            caller = await self._wait(view.changed(query.index, wait_seconds(query, self._gateway.rng)), request)
+            caller.require(Right.READ, service)
         return ConsulAnswer(body(view, query), view.index)
 
     async def _services(self, request: ConsulRequest) -> ConsulAnswer:
@@ -140,19 +141,22 @@ class ConsulFace:
         return await self._of_all(request, self._lists.nodes)
 
     async def _of_all(self, request: ConsulRequest, body: Callable[[Caller], Awaitable[bytes]]) -> ConsulAnswer:
-        directory, query = self._gateway.registry.directory, request.query
+        directory, query, caller = self._gateway.registry.directory, request.query, request.caller
         await directory.services()
         if query.index:
-            await self._wait(directory.changed(query.index, wait_seconds(query, self._gateway.rng)), request)
+            changed = directory.changed(query.index, wait_seconds(query, self._gateway.rng))
+            caller = await self._wait(changed, request)
         index = directory.index  # before the body, which may be newer
-        return ConsulAnswer(await body(request.caller), index)
+        return ConsulAnswer(await body(caller), index)
 
-    async def _wait(self, changed: Awaitable[bool], request: ConsulRequest) -> None:
+    async def _wait(self, changed: Awaitable[bool], request: ConsulRequest) -> Caller:
+        """Wait for a change. Returns who asks now: its token may have been revoked meanwhile. Raises AccessError."""
         self._waiting += 1
         try:
             await unless_gone(changed, request.receive)
         finally:
             self._waiting -= 1
+        return self._gateway.access.caller(_token(request.scope, request.query))
 
     # --- the cluster -------------------------------------------------------------------------------------------------
 

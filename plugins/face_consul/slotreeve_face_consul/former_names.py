@@ -46,7 +46,7 @@ class FormerNames:
         self, registry: Registry, places: InstancePlaces, clock: Clock, end: Callable[[str, str], Awaitable[None]]
     ) -> None:
         self._registry, self._places, self._clock, self._end = registry, places, clock, end
-        self._waiting: dict[str, _Registered] = {}
+        self._waiting: dict[tuple[str, str], _Registered] = {}
         self._looking: asyncio.Task[None] | None = None
 
     async def stop(self) -> None:
@@ -69,7 +69,7 @@ class FormerNames:
         """Look for namesakes of an instance in all services, beside."""
         if len(self._waiting) >= MOST_WAITING:
             return
-        self._waiting[instance.id] = _Registered(service, instance, caller)
+        self._waiting[caller.author, instance.id] = _Registered(service, instance, caller)
         if self._looking is None:
             self._looking = asyncio.get_running_loop().create_task(self._look(), name="former names")
 

@@ -30,55 +30,55 @@ class FoundLease:
 class InstancePlaces:
     """Finds the service of an id. What it remembers only saves a search: any gateway finds every id.
 
-    An id that is remembered costs a renewal, which clients want anyway. A search asks the leaders of the slots of all
-    services that the caller may register in whether they have such a lease, in one message: first those services whose
-    name the id begins with, as is the custom.
+    What it remembers is each caller's own: who registers somebody else's id in a service of its own changes nothing for
+    them. An id that is remembered costs a renewal, which clients want anyway. A search asks the leaders of the slots of
+    all services that the caller may register in whether they have such a lease, in one message: first those services
+    whose name the id begins with, as is the custom.
     """
 
     def __init__(self, registry: Registry, group: str) -> None:
         self._registry, self._group = registry, group
-        self._services: dict[str, str] = {}
+        self._services: dict[tuple[str, str], str] = {}  # by the caller and the id
         self._searching = 0
         self._turns = asyncio.Semaphore(SEARCHES_AT_ONCE)
 
-    def remember(self, service_id: str, service: str) -> None:
-        """An id has been registered in a service."""
-        self._services.pop(service_id, None)
-        self._services[service_id] = service
+    def remember(self, caller: Caller, service_id: str, service: str) -> None:
+        """The caller has registered an id in a service."""
+        place = caller.author, service_id
+        self._services.pop(place, None)
+        self._services[place] = service
         if len(self._services) > MOST_REMEMBERED:
             del self._services[next(iter(self._services))]
 
-    def known(self, service_id: str) -> str | None:
-        """The service that an id was in when it was seen last, if it is remembered."""
-        return self._services.get(service_id)
+    def known(self, caller: Caller, service_id: str) -> str | None:
+        """The service that an id of the caller was in when it was seen last, if it is remembered."""
+        return self._services.get((caller.author, service_id))
 
     def services(self) -> set[str]:
         """The services of all ids that are remembered."""
         return set(self._services.values())
 
-    def forget(self, service_id: str) -> None:
-        """An id has been deregistered."""
-        self._services.pop(service_id, None)
+    def forget(self, caller: Caller, service_id: str) -> None:
+        """The caller has deregistered an id."""
+        self._services.pop((caller.author, service_id), None)
 
     async def renewed(self, service_id: str, caller: Caller) -> FoundLease | None:
         """The service of an id, whose lease and stand-in were renewed; None: there is neither.
 
         Raises:
             ModelError: it is no id.
-            Forbidden: the caller must not register in the service.
             RequestTimeout, ClientError: a leader has not answered, so that it may or may not exist.
         """
         Instance("localhost", id=service_id)  # what no instance can have as its id must go nowhere
-        service = self._services.get(service_id)
-        if service is not None:
-            caller.require(Right.REGISTER, service)
+        service = self.known(caller, service_id)
+        if service is not None and caller.may(Right.REGISTER, service):
             remembered = await self._renew(service, service_id)
             if remembered is not None:
                 return remembered
-            self.forget(service_id)
+        self.forget(caller, service_id)
         found = await self._search(service_id, caller)
         if found is not None:
-            self.remember(service_id, found.service)
+            self.remember(caller, service_id, found.service)
         return found
 
     async def _renew(self, service: str, service_id: str) -> FoundLease | None:

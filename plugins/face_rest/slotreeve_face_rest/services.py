@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET
 from slotreeve.errors import RequestError, UnknownInstance
-from slotreeve_gateway import Filter, Gateway, Right
+from slotreeve_gateway import Caller, Filter, Gateway, Right
 from slotreeve_gateway.http import token_of
 from slotreeve_gateway.rest import Answer, Handler, RestCall, RestOperation, json_answer
 from starlette.requests import Request
@@ -75,12 +75,13 @@ class ServicePages:
 
     async def _list(self, call: RestCall) -> Response:
         query: ServicesQuery = call.query
-        directory = self._gateway.registry.directory
+        directory, caller = self._gateway.registry.directory, call.caller
         if query.index is not UNSET:
             waiting = directory.changed(query.index, self._wait(query.wait))
             await while_there(call.request.receive, waiting, self._counters)
+            caller = _caller_now(self._gateway, call.request)
         services = await directory.services()
-        may, prefix = call.caller.may, query.prefix
+        may, prefix = caller.may, query.prefix
         found = {name: n for name, n in services.items() if name.startswith(prefix) and may(Right.READ, name)}
         return json_answer(documents.encode(documents.ServiceList(directory.index, found)))
 
@@ -91,7 +92,7 @@ class ServicePages:
         if query.index is not UNSET and view.index <= query.index:
             waiting = newer(view, query.index, self._wait(query.wait), self._gateway.clock)
             await while_there(call.request.receive, waiting, self._counters)
-            _require_still(self._gateway, call.request, call.service)
+            _caller_now(self._gateway, call.request).require(Right.READ, call.service)
         return json_answer(service_body(view, chosen))
 
     async def _instance(self, call: RestCall) -> Response:
@@ -122,16 +123,16 @@ class _Watched:
         """See Source."""
         view = await self._gateway.registry.view(self._service)
         found = await newer(view, index, seconds, self._gateway.clock)
-        _require_still(self._gateway, self._request, self._service)
+        _caller_now(self._gateway, self._request).require(Right.READ, self._service)
         if not found and index <= view.index:
             return None
         # A reader whose index is above ours has waited in vain: it has it from another cluster, or a former one.
         return view.index, service_body(view, self._chosen)
 
 
-def _require_still(gateway: Gateway, request: Request, service: str) -> None:
-    """The caller has waited, and its token may have been revoked meanwhile. Raises AccessError."""
-    gateway.access.caller(token_of(request)).require(Right.READ, service)
+def _caller_now(gateway: Gateway, request: Request) -> Caller:
+    """Who asks, after it has waited: its token may have been revoked meanwhile. Raises AccessError."""
+    return gateway.access.caller(token_of(request))
 
 
 def _last_event(request: Request) -> int:

@@ -13,6 +13,7 @@ from slotreeve.ports import Context, Face
 from slotreeve.ports.transport import dialled
 from slotreeve_client import Client
 from slotreeve_client.administration import change_overrides, put_config
+from slotreeve_console.http_connection import CERTIFICATE_IDS
 from slotreeve_gateway import ClusterServers, FacePages, Gateway, GatewayAccess, Registry, ServiceDirectory
 from slotreeve_gateway.access import OpenAccess
 from slotreeve_gateway.views import Views
@@ -122,9 +123,16 @@ class SimulatedGateway:
         return face
 
     async def ask(
-        self, method: str, path: str, body: object = b"", headers: Mapping[str, str] | None = None, leave: float = 0
+        self,
+        method: str,
+        path: str,
+        body: object = b"",
+        headers: Mapping[str, str] | None = None,
+        leave: float = 0,
+        certificate: str = "",
     ) -> GatewayAnswer:
-        """Send a request. ``leave``: close the connection after so long, if there is no answer yet."""
+        """Send a request. ``leave``: close the connection after so long, if there is no answer yet. ``certificate``: a
+        URI in the certificate that the caller has shown."""
         began = self.clock.now()
         path, _, query = path.partition("?")
         given = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -136,6 +144,7 @@ class SimulatedGateway:
             "query_string": query.encode(),
             "headers": [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()],
             "client": CALLER,
+            "state": {CERTIFICATE_IDS: (certificate,)} if certificate else {},
         }
         messages = [{"type": "http.request", "body": given, "more_body": False}]
         said: list[MutableMapping[str, Any]] = []

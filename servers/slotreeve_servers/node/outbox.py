@@ -37,6 +37,7 @@ class Peer:
         pause_seconds: how long a client may wait before it connects again if this connection ends soon, as it says.
         proven: who it is by its key; None where no keys are used.
         complaints: how often the log was told of something wrong that came from it.
+        is_expelled: this server has ended the connection, because the key of the peer is trusted no more.
         silence_at_close: None, unless this server has closed the connection, for instance because the peer did not
             read. Then: for how long nothing had arrived from the peer, in attended seconds.
     """
@@ -45,6 +46,7 @@ class Peer:
         "address",
         "application",
         "complaints",
+        "is_expelled",
         "node",
         "pause_seconds",
         "process_id",
@@ -66,6 +68,7 @@ class Peer:
         self.application, self.proven = application, proven
         self.silence_at_close: float | None = None
         self.pause_seconds = 0.0
+        self.is_expelled = False
         self.complaints = 0
 
     def __repr__(self) -> str:

@@ -87,6 +87,7 @@ class Peers:
         """A connection has ended; returns its peer."""
         peer = self.by_connection.pop(connection)
         del self._connections[peer]
+        peer.is_expelled = connection.is_expelled
         if connection.ended_here:
             peer.silence_at_close = self.attention.since(connection.heard_at)
         return peer
@@ -176,7 +177,8 @@ class Peers:
 
     def denied(self, peer: Peer, reason: str) -> None:
         """See :meth:`slotreeve_servers.node.outbox.Outbox.denied`."""
-        self.denials.note(peer.author, peer.address, reason)
+        holder = f"key {peer.proven.name}" if peer.proven is not None else ""
+        self.denials.note(peer.author, peer.address, reason, holder)
 
     def note_denial(self, denied: Denied, gateway: str | None = None) -> None:
         """Write down a denial, of this server or of a gateway."""

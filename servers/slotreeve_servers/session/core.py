@@ -133,7 +133,7 @@ class SessionCore:
             outbox, self.routes, self.writes, self.interests, self.registrations, self._arrivals, newer_view
         )
         self._lookups = Lookups(outbox)
-        self._reads = Reads(outbox, self.routes, self._lookups)
+        self._reads = Reads(outbox, self.routes, self._lookups, self.registrations.slot)
         self._listings = Listings(outbox, self.routes, slot_function, self._lookups)
         self.clients: dict[Peer, ConnectedClient] = {}
         self._late: dict[ConnectedClient, None] = {}
@@ -171,11 +171,7 @@ class SessionCore:
                 GetDelays: self.delays.answer,
             },
             {
-                Get: self._limited(
-                    lambda peer, message, request: self._reads.get(
-                        self.registrations.slot(message.data_info_id), message, request
-                    )
-                ),
+                Get: self._limited(lambda peer, message, request: self._reads.get(message, request)),
                 ListServices: self._limited(lambda peer, message, request: self._listings.answer(message, request)),
                 **dict.fromkeys((RegisterLeases, RenewLeases, EndLeases), self._limited(self._lease_requests.answer)),
             },

@@ -66,6 +66,8 @@ class ClientLeases:
     def left(self, client: ConnectedClient, linger_seconds: float) -> float:
         """How long a client whose connection has ended has to come back, in seconds: ``linger_seconds``, and the pause
         that it has told before it connects again, which counts up to a lease; longer where its lease runs on."""
+        if client.peer.is_expelled:
+            return linger_seconds  # it will not come back, whatever it has said
         if client.has_given_up:
             return self.lease_seconds  # it lives, and may need long to find a server: the next one may be frozen too
         seconds = linger_seconds + min(client.peer.pause_seconds, self.lease_seconds)

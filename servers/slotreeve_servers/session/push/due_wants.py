@@ -87,10 +87,10 @@ class DueWants:
                 self._services.unsubscribe(client, want.data_info_id, (want.scope,))
                 continue
             try:
-                slot = self._slots.slot(want.data_info_id)
                 if client.permit is not None:
                     client.permit.check(Right.READ, want.data_info_id)
                 self._limits.check_subscription(client, want.data_info_id)
+                slot = self._slots.slot(want.data_info_id)
             except (ModelError, AccessError) as error:
                 self._outbox.send(client.peer, NotPushed(want.data_info_id, want.scope, error.code, str(error)))
                 refused.append(error)

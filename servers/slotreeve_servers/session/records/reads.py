@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -33,20 +34,26 @@ class Read:
 
 
 class Reads:
-    """Answers the reads of clients. While a slot has no leader that serves, a read waits, up to four seconds (I7)."""
+    """Answers the reads of clients. While a slot has no leader that serves, a read waits, up to four seconds (I7).
 
-    def __init__(self, outbox: Outbox, routes: Routes, lookups: Lookups) -> None:
-        self._outbox, self._routes, self._lookups = outbox, routes, lookups
+    Args:
+        slot_of: the slot of a data info id; it raises ModelError where the id cannot be one.
+    """
 
-    def get(self, slot: int, page: Get, request: Request) -> None:
+    def __init__(self, outbox: Outbox, routes: Routes, lookups: Lookups, slot_of: Callable[[str], int]) -> None:
+        self._outbox, self._routes, self._lookups, self._slot_of = outbox, routes, lookups, slot_of
+
+    def get(self, page: Get, request: Request) -> None:
         """Read one page of a service; the reply is a Datum, or Failed.
 
         Raises:
             Forbidden: who asks may not see the service.
+            ModelError: this cannot be a data info id.
         """
         permit = permit_of(request.peer.proven)
         if permit is not None:
             permit.check(Right.READ, page.data_info_id)
+        slot = self._slot_of(page.data_info_id)
         self._try(Read(request, slot, page, self._outbox.now() + GIVE_UP_SECONDS))
 
     def _try(self, read: Read) -> None:

@@ -127,10 +127,10 @@ class Registrations:
         try:
             check_text("the register id", record.register_id, MAX_REGISTER_ID_LENGTH)
             check_text("the zone", record.zone, MAX_ZONE_LENGTH)
-            self.slot(record.data_info_id)
             if client.permit is not None:
                 client.permit.check(Right.REGISTER, record.data_info_id)
             self.limits.check_registration(client, record)
+            self.slot(record.data_info_id)
         except (ModelError, AccessError) as error:
             return error
         return None
