@@ -44,10 +44,22 @@ class HttpConnection(HttpToolsProtocol):
 
     It stays in ``state.connections`` until the work for its last request has ended, so that callers who ask and hang up
     cannot pile up work without limit.
+
+    Args:
+        waiting: the connections that have no whole request, the one that has waited the longest first, with the times
+            since when.
     """
 
-    def __init__(self, config: uvicorn.Config, state: ServerState, limits: HttpLimits, counts: Counts) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        state: ServerState,
+        limits: HttpLimits,
+        counts: Counts,
+        waiting: dict[HttpConnection, float],
+    ) -> None:
         super().__init__(config, state, {})
+        self._waiting = waiting
         self.tasks = set()  # of this connection only, unlike uvicorn's
         self._limits, self._counts = limits, counts
         self._awaited = _Awaited.NOTHING
@@ -69,6 +81,7 @@ class HttpConnection(HttpToolsProtocol):
             self._certificate_ids = _uris_of(certificate)
             self._certificate_ends_ms = 1000 * ssl.cert_time_to_seconds(certificate["notAfter"])
         self._await(_Awaited.REQUEST, self._limits.head_seconds)
+        self._waiting[self] = self.loop.time()
         if len(self.connections) > self._limits.connections:
             self._counts.refused_connections += 1
             self._is_refused = True
@@ -131,7 +144,14 @@ class HttpConnection(HttpToolsProtocol):
         """The request is complete."""
         self._unparsed_bytes = 0
         self._awaited = _Awaited.NOTHING
+        self._waiting.pop(self, None)
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """An answer is complete: without a further request the connection waits for one again."""
+        super().on_response_complete()
+        if not self._is_answering and not self.transport.is_closing():
+            self._waiting.setdefault(self, self.loop.time())
 
     def _await(self, what: _Awaited, seconds: float) -> None:
         self._awaited, self._due = what, self.loop.time() + seconds
@@ -178,6 +198,7 @@ class HttpConnection(HttpToolsProtocol):
         """The connection has ended. What has been asked for is still done, for some time: a caller may say goodbye
         and leave without waiting for the answer."""
         super().connection_lost(exc)
+        self._waiting.pop(self, None)
         self._unset_keepalive_if_required()
         self.pipeline.clear()
         if self.tasks:
@@ -204,6 +225,12 @@ class HttpConnection(HttpToolsProtocol):
             else:
                 self._counts.slow_requests += 1
                 self.transport.close()
+
+    def make_room(self) -> None:
+        """End the connection, so that another caller gets its place."""
+        self._waiting.pop(self, None)
+        self._counts.yielded += 1
+        self.transport.abort()
 
     def cancel(self) -> None:
         """End the work for a caller that has gone."""

@@ -13,8 +13,10 @@ class HttpLimits:
     long as its caller takes what is sent.
 
     Attributes:
-        connections: beyond so many, a new one is answered with 503 and closed, and beyond some more it is closed at
-            once. Handshakes of TLS, and requests whose caller has gone, count.
+        connections: beyond so many, the one that has waited the longest without a whole request ends in favour of a
+            new one, once that is a quarter of a second. Where each has a request, the new one is answered with 503 and
+            closed, and beyond some more it is closed at once. Handshakes of TLS, and requests whose caller has gone,
+            count.
         head_bytes: largest request line with its headers.
         head_seconds: from the connection, or from the first byte of a further request, until its head is complete.
             The handshake of TLS has as long.
@@ -37,6 +39,7 @@ class Counts:
     """What a listener has counted since its start.
 
     Attributes:
+        yielded: connections without a whole request that ended in favour of a new one.
         refused_connections: connections beyond the limit, answered with 503 or closed.
         bad_requests: requests that are not HTTP, or whose head is too large.
         slow_requests: connections ended because no request, or only a part of one, came in time.
@@ -44,6 +47,7 @@ class Counts:
         failed_handshakes: connections that did not get through the handshake of TLS.
     """
 
+    yielded: int = 0
     refused_connections: int = 0
     bad_requests: int = 0
     slow_requests: int = 0

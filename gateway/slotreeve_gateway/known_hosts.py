@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from slotreeve.errors import Forbidden
+from starlette.types import Scope
 
 from slotreeve_gateway.access import ANONYMOUS, Caller
 
@@ -57,6 +58,19 @@ def require_own_origin(origin: str | None, host: str | None) -> None:
     """
     if origin is not None and (not host or _place(origin) != host.lower()):
         raise Forbidden(f"the header Origin is {origin[:80]!r}, and Host is {(host or '')[:80]!r}; expected the same")
+
+
+def is_of_another_page(scope: Scope) -> bool:
+    """Whether a web page of another origin has made a request, by the headers that its browser has added. A page that
+    somebody looks at may be opened by a link from anywhere; what it shows, no other page can read."""
+    headers = dict(scope["headers"])
+    site = headers.get(b"sec-fetch-site", b"")
+    if site == b"cross-site" and headers.get(b"sec-fetch-mode") != b"navigate":
+        return True
+    origin = headers.get(b"origin")
+    return (
+        origin is not None and _place(origin.decode("latin-1")) != headers.get(b"host", b"").decode("latin-1").lower()
+    )
 
 
 def _place(origin: str) -> str:

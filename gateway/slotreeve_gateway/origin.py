@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from slotreeve_console.http_connection import CERTIFICATE_IDS
+from slotreeve_console.http_connection import CERTIFICATE_IDS as CERTIFICATE_IDS
 from starlette.types import Scope
 
 _OF_BROWSERS = (b"origin", b"sec-fetch-site")

@@ -8,15 +8,22 @@ import msgspec
 from slotreeve.errors import PluginError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from slotreeve_gateway.http import problem
+from slotreeve_gateway.known_hosts import is_of_another_page
 from slotreeve_gateway.origin import ORIGIN, Origin
 
+_ANOTHER_PAGE = problem(
+    403, "a web page of another origin has made the request: its header Origin is not that of its Host"
+)
 _NOT_FOUND = msgspec.json.encode({"type": "about:blank", "title": "Not Found", "status": 404})
 
 
 class FacePages:
     """An ASGI application that hands a request to the face that its path belongs to.
 
-    Faces are told apart by the first one or two segments of the path: ``/eureka``, ``/v1/catalog``.
+    Faces are told apart by the first one or two segments of the path: ``/eureka``, ``/v1/catalog``. What a web page of
+    another origin asks for in the browser of somebody who can reach this gateway is refused, whatever face it is for:
+    a browser tells the origin, and other callers have none.
     """
 
     def __init__(self) -> None:
@@ -38,7 +45,9 @@ class FacePages:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         application = self._face(scope["path"]) if scope["type"] == "http" else None
-        if application is not None:
+        if application is not None and is_of_another_page(scope):
+            await _ANOTHER_PAGE(scope, receive, send)
+        elif application is not None:
             ORIGIN.set(Origin.of(scope))
             await application(scope, receive, send)
         else:

@@ -10,7 +10,7 @@ import pytest
 from slotreeve.errors import AddressInUse
 from slotreeve.model.nodes import Node, Role
 from slotreeve_console.health import HealthPages
-from slotreeve_console.http_end import PAGES, HttpEnd
+from slotreeve_console.http_end import PAGES, UNDISTURBED_SECONDS, HttpEnd
 
 from tests.console.test_health import OfAPlugin
 
@@ -86,15 +86,20 @@ def test_a_request_of_an_older_version_of_http_needs_no_host() -> None:
     play(scenario)
 
 
-def test_too_many_connections_are_answered_with_503_and_not_kept() -> None:
+def test_connections_that_ask_for_nothing_yield_to_one_that_does() -> None:
     async def scenario(end: HttpEnd) -> None:
-        silent = [await connect(end) for _ in range(PAGES.connections + 10)]
-        assert (await say(end, b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")).startswith(b"HTTP/1.1 503 ")
+        silent = [await connect(end) for _ in range(PAGES.connections)]
+        for number in range(3):
+            await asyncio.sleep(UNDISTURBED_SECONDS)
+            answer = await say(end, b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert b" 200 " in answer
+            assert end.counters()["http_yielded_connections"] > number // 2
+        first, last = silent[0][0], silent[-1][0]
+        assert await first.read() == b"", "the one that has waited the longest yields"
+        assert not last.at_eof()
+        assert end.counters()["http_refused_connections"] == 0
         for _, writer in silent:
             writer.close()
-        answer = b""
-        while b" 200 " not in answer:  # until the server has seen the ends of the others
-            answer = await say(end, b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 
     play(scenario)
 

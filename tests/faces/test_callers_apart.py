@@ -125,6 +125,41 @@ def test_what_a_refusal_says_of_an_id_tells_nothing_of_services_that_the_caller_
     play(story, bank=["register:*", "read:*"], shop=["register:shop.*", "read:shop.*"])
 
 
+PAGE = {"Origin": "http://evil.example", "Host": "127.0.0.1:7740", "Content-Type": "text/plain"}
+CROSS_SITE = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Host": "127.0.0.1:7740"}
+
+
+@pytest.mark.parametrize("headers", [PAGE, CROSS_SITE, PAGE | {"Origin": "null"}], ids=["origin", "site", "null"])
+def test_a_web_page_of_another_origin_does_nothing_through_a_gateway_that_asks_for_no_tokens(
+    headers: dict[str, str],
+) -> None:
+    async def main(rng: random.Random) -> None:
+        async with SimulatedCluster(rng) as cluster:
+            gateway = GatewayOnTrial(cluster, "gateway-1", None)
+            for face in ("rest", "eureka", "console"):
+                await gateway.start_face(face)
+            await gateway.start_face("consul", {})
+            port = {"$": 80, "@enabled": "true"}
+            instance = {"app": "X", "instanceId": "e", "hostName": "6.6.6.6", "ipAddr": "6.6.6.6", "port": port}
+            one = {"service": TILL, "address": "6.6.6.6", "port": 1, "id": "evil"}
+            asked: list[tuple[str, str, object]] = [
+                ("POST", "/v1/bulk/register", {"registrations": [one]}),
+                ("POST", "/eureka/apps/x", {"instance": instance}),
+                ("PUT", "/v1/agent/service/register", agent(TILL, "evil")),
+                ("GET", "/v1/services", b""),
+                ("GET", "/eureka/apps", b""),
+            ]
+            for method, path, body in asked:
+                assert (await gateway.ask(method, path, body, headers)).status == 403, path
+            own = headers | {"Origin": "http://127.0.0.1:7740", "Sec-Fetch-Site": "same-origin"}
+            assert (await gateway.ask("GET", "/v1/services", b"", own)).json["services"] == {}
+            link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Host": "127.0.0.1:7740"}
+            assert (await gateway.ask("GET", "/ui/services", b"", link)).status == 200, "a link leads anywhere"
+            await gateway.faces["console"].stop()
+
+    run(main)
+
+
 def test_the_list_of_the_console_is_that_of_the_certificate_that_asks() -> None:
     async def main(rng: random.Random) -> None:
         async with SimulatedCluster(rng) as cluster:

@@ -63,6 +63,12 @@ def test_a_client_has_the_pause_that_it_has_told_beside_the_linger_but_no_more_t
     assert leases.left(client, 0.3) == 10.3
 
 
+def test_a_client_whose_key_was_taken_away_has_the_linger_and_no_more_whatever_it_has_said() -> None:
+    leases, client = ClientLeases(10.0), ConnectedClient(a_peer("a", Role.CLIENT))
+    client.has_given_up, client.peer.pause_seconds, client.peer.is_expelled = True, 1e9, True
+    assert leases.left(client, 0.3) == 0.3
+
+
 def test_a_look_at_clients_that_were_just_renewed_looks_at_none() -> None:
     leases = ClientLeases(LEASE_SECONDS)
     for number in range(1_000):

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slotreeve.errors import Forbidden, LimitReached
+from slotreeve.keys import Principal
 from slotreeve.model.datum import content_digest
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
+from slotreeve.model.rights import Right, Rights
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.client_messages import (
     Datum,
@@ -32,11 +38,13 @@ from slotreeve_protocol.slot_messages import (
 from slotreeve_servers.node.digests import led_digest
 from slotreeve_servers.node.outbox import Peer, Request
 from slotreeve_servers.session.clients.configuration import ConfigMirror
+from slotreeve_servers.session.clients.limits import ClientLimits
 from slotreeve_servers.session.clients.orders import OrdersInForce
 from slotreeve_servers.session.records.listings import Listings
 from slotreeve_servers.session.records.lookups import Lookups
 from slotreeve_servers.session.records.reads import ASK_SECONDS, GIVE_UP_SECONDS, RETRY_SECONDS, Reads
 from slotreeve_servers.session.records.routes import Routes
+from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver
 from tests.servers.session_scene import LEADER, OTHER, SERVICE, ByLength, Scene, record
@@ -284,12 +292,74 @@ def test_a_page_of_a_listing_ends_where_the_page_of_any_leader_ends() -> None:
     assert scene.replied() == [Services({"aa": 1, "cc": 3, "bb": 2}, ListedUpTo(0, "cc"))]
 
 
+@settings(derandomize=True)
+@given(st.lists(st.sampled_from(["open", "open.b", "secret.a", "secret.b", "z"]), max_size=12), st.integers(1, 4))
+def test_a_client_is_listed_what_it_may_read_and_no_page_ends_with_another_name(names: list[str], size: int) -> None:
+    all_names = sorted(
+        {f"{name}{number}" for number, name in enumerate(names)}, key=lambda n: (ByLength().slot_of(n), n)
+    )
+    may = Rights(["read:open*"])
+    scene = Scene()
+    scene.leaders.table_changed(SlotTable(2, tuple(Slot(number, "data-1", 2, ()) for number in range(2))))
+    listings = Listings(scene.outbox, scene.routes, ByLength(), Lookups(scene.outbox))
+    peer = a_peer("shop", Role.CLIENT)
+    peer.proven = Principal("shop", Role.CLIENT, "k" * 40, ("read:open*",))
+    found, after = list[str](), ListedUpTo()
+    for _ in range(40):
+        listings.answer(ListServices("", after), Request(peer, 1))
+        while scene.outbox.requests:
+            (asked,) = (one.message for one in scene.outbox.requests if isinstance(one.message, ListServices))
+            place = (asked.after.slot, asked.after.name) if asked.after is not None else (0, "")
+            left = [name for name in all_names if (ByLength().slot_of(name), name) > place or not place[1]]
+            page = left[:size]
+            end = ListedUpTo(ByLength().slot_of(page[-1]), page[-1]) if len(left) > size else None
+            scene.outbox.answer(Services(dict.fromkeys(page, 1), end, led_digest([(0, 2), (1, 2)])), kind=ListServices)
+        (replied,) = scene.outbox.take("replied")
+        services = replied.what
+        assert isinstance(services, Services)
+        assert all(may.hold(Right.READ, name) for name in services.counts)
+        found += [name for name in services.counts if name not in found]
+        if services.upto is None:
+            break
+        assert may.hold(Right.READ, services.upto.name)
+        assert services.upto.name in services.counts
+        after = services.upto
+    assert sorted(found) == sorted(name for name in all_names if may.hold(Right.READ, name))
+
+
+def test_a_client_watches_so_many_keys_and_services_and_no_longer_key_than_there_can_be() -> None:
+    outbox = RecordingOutbox()
+    limits = ClientLimits(SessionSettings(most_subscriptions=3))
+    mirror, client = ConfigMirror(outbox, limits), Scene().client()
+    client.watched.add(SERVICE)
+    mirror.watch(client, {"k" * 100_000: 0, " ": 0})
+    assert client.configs == set()
+    mirror.watch(client, {f"k{number}": 0 for number in range(10)})
+    mirror.watch(client, {"k1": 0})
+    assert client.configs == {"k0", "k1"}
+    assert limits.hit == 8
+    assert len(mirror._watchers) == 2
+    with pytest.raises(LimitReached):
+        limits.check_subscription(client, "another")
+
+
+def test_names_that_a_client_may_not_read_leave_nothing_behind() -> None:
+    scene = Scene()
+    peer = a_peer("shop", Role.CLIENT)
+    peer.proven = Principal("shop", Role.CLIENT, "k" * 40, ("read:open*",))
+    reads = Reads(scene.outbox, scene.routes, Lookups(scene.outbox), scene.registrations.slot)
+    for number in range(10):
+        with pytest.raises(Forbidden):
+            reads.get(Get(f"secret.{number}#@#a#@#b"), Request(peer, number))
+    assert scene.registrations._known_slots == {}
+
+
 # --- configuration and orders ----------------------------------------------------------------------------------------
 
 
 def test_a_watcher_gets_the_newest_entry_and_then_each_newer_one() -> None:
     outbox = RecordingOutbox()
-    mirror, client = ConfigMirror(outbox), Scene().client()
+    mirror, client = ConfigMirror(outbox, ClientLimits(SessionSettings())), Scene().client()
     mirror.watch(client, {"k": 0})
     assert outbox.messages(Configs) == []
     assert not mirror.agrees(config_digest({}))

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import re
 import secrets
+from collections import Counter
 from http.cookies import CookieError, SimpleCookie
 
 from slotreeve.clock import Clock
@@ -22,7 +23,7 @@ class LoginSessions:
     Args:
         clock: tells when a session ends.
         hours: after which a session ends.
-        most: sessions at a time; a further one ends the oldest.
+        most: sessions at a time; a further one ends the oldest of the token that has the most.
     """
 
     def __init__(self, clock: Clock, hours: float, most: int) -> None:
@@ -39,7 +40,8 @@ class LoginSessions:
         connection has TLS."""
         self._sweep()
         while len(self._sessions) >= self._most:
-            del self._sessions[next(iter(self._sessions))]
+            ((most, _),) = Counter(held for held, _ in self._sessions.values()).most_common(1)
+            del self._sessions[next(key for key, (held, _) in self._sessions.items() if held == most)]
         session_id = secrets.token_urlsafe(32)
         self._sessions[_key(session_id)] = (token, self._clock.now() + self._seconds)
         return _cookie(COOKIE, session_id, int(self._seconds), is_secure)

@@ -13,9 +13,9 @@ from slotreeve.ports import Context, Face
 from slotreeve.ports.transport import dialled
 from slotreeve_client import Client
 from slotreeve_client.administration import change_overrides, put_config
-from slotreeve_console.http_connection import CERTIFICATE_IDS
 from slotreeve_gateway import ClusterServers, FacePages, Gateway, GatewayAccess, Registry, ServiceDirectory
 from slotreeve_gateway.access import OpenAccess
+from slotreeve_gateway.origin import CERTIFICATE_IDS
 from slotreeve_gateway.views import Views
 from slotreeve_protocol.overrides import Overrides
 

@@ -201,6 +201,9 @@ GATEWAY: Mapping[str, Counted] = {
     "gateway_refused_tokens": Counted(_C, "requests refused because their token is unknown, expired, or missing", True),
     "gateway_openid_failures": Counted(_C, "times that the keys of the OpenID provider could not be read", True),
     "http_connections": Counted(_G, "callers connected over HTTP, with those whose requests are still worked on"),
+    "http_yielded_connections": Counted(
+        _C, "connections without a whole request that ended in favour of new ones, at `gateway.most_connections`", True
+    ),
     "http_refused_connections": Counted(_C, "connections beyond `gateway.most_connections`", True),
     "http_bad_requests": Counted(_C, "requests that were not HTTP, or whose head was too large", True),
     "http_slow_requests": Counted(_C, "connections ended because a request was not complete in time", True),

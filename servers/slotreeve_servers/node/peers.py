@@ -10,6 +10,7 @@ from functools import partial
 from slotreeve.clock import Clock, Timer
 from slotreeve.errors import ConnectionLost, TransportError
 from slotreeve.model.nodes import Node
+from slotreeve.model.text import in_a_line
 from slotreeve.ports import Connection, Listener, Message
 from slotreeve_events.history import ServerHistory
 from slotreeve_protocol.history_messages import Denied
@@ -76,7 +77,7 @@ class Peers:
     def add(self, connection: Connection) -> Peer:
         """A connection has opened; returns its peer."""
         hello = connection.peer
-        application = hello.application[:MAX_APPLICATION_LENGTH]
+        application = in_a_line(hello.application[:MAX_APPLICATION_LENGTH])
         peer = Peer(hello.node, hello.role, hello.process_id, connection.address, application, connection.proven)
         peer.pause_seconds = max(0.0, hello.pause_seconds)  # also where it is no number
         self.by_connection[connection] = peer

@@ -116,10 +116,10 @@ class SessionCore:
         self.membership = Membership(outbox, node, heartbeat_seconds, self)
         self.membership.handlers.messages[Configs] = self._on_configs
         self._orders = OrdersInForce(node.name)
-        self._configs = ConfigMirror(outbox)
         self.routes = Routes()
         self.writes = Writes(outbox, self.routes)
         self._limits = ClientLimits(rules)
+        self._configs = ConfigMirror(outbox, self._limits)
         self.registrations = Registrations(
             outbox, node.process_id, slot_function, self.writes, rules.max_pending_writes, self._limits, events
         )

@@ -36,7 +36,9 @@ class SessionSettings(Section):
         default=1_024, ge=1, description="MiB of the payloads of one client's registrations; more are refused."
     )
     most_subscriptions: int = Field(
-        default=1_000_000, ge=1, description="Services that one client may watch; more are refused."
+        default=1_000_000,
+        ge=1,
+        description="Services and keys of the configuration that one client may watch; more are refused.",
     )
     most_requests_per_second: float = Field(
         default=20_000.0, gt=0, description="Lookups, lists and requests about leases of one client; more are refused."

@@ -316,6 +316,18 @@ def test_with_tls_the_cookie_goes_over_tls_only() -> None:
     play(story)
 
 
+def test_too_many_logins_of_one_token_end_the_oldest_of_that_token_and_of_nobody_else() -> None:
+    async def story(trial: ConsoleOnTrial) -> None:
+        sessions = LoginSessions(trial.gateway.clock, 1, 10)
+        operator = sessions.begin("operator", is_secure=False).partition(";")[0]
+        readers = [sessions.begin("reader", is_secure=False).partition(";")[0] for _ in range(100)]
+        assert sessions.count == 10
+        assert sessions.token(operator) == "operator"
+        assert [sessions.token(cookie) for cookie in readers] == [None] * 91 + ["reader"] * 9
+
+    play(story)
+
+
 def test_a_header_opens_the_pages_too_for_programs() -> None:
     async def story(trial: ConsoleOnTrial) -> None:
         assert (await trial.get("/ui/slots.json", {"Authorization": f"Bearer {OPERATOR}"})).status == 200

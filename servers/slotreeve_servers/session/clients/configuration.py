@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
+from slotreeve.errors import LimitReached, ModelError
 from slotreeve_protocol.meta_messages import ConfigEntry, Configs
 from slotreeve_protocol.overrides import OVERRIDES_KEY
 from slotreeve_protocol.provided import config_digest
 
 from slotreeve_servers.node.outbox import Outbox
 from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.clients.limits import ClientLimits
 
 log = logging.getLogger("slotreeve.session")
 
@@ -24,8 +26,8 @@ class ConfigMirror:
     A watcher is sent each key in the order of its versions; some versions may be skipped, the newest never is.
     """
 
-    def __init__(self, outbox: Outbox) -> None:
-        self._outbox = outbox
+    def __init__(self, outbox: Outbox, limits: ClientLimits) -> None:
+        self._outbox, self._limits = outbox, limits
         self._entries: dict[str, ConfigEntry] = {}
         self._watchers: dict[str, dict[ConnectedClient, None]] = {}
         self._is_loaded = False
@@ -55,6 +57,12 @@ class ConfigMirror:
     def watch(self, client: ConnectedClient, wants: Mapping[str, int]) -> None:
         """Send ``client`` these keys from now on; at once where it does not know the newest version."""
         for key, version in wants.items():
+            try:
+                self._limits.check_watch(client, key)
+            except (LimitReached, ModelError) as error:
+                client.peer.complain(log, "%s may not watch a key: %s", client.peer.node, error)
+                self._send((client,), ConfigEntry(key, None, 0))
+                continue
             if client.permit is not None and key.startswith(OWN_KEYS) and key not in FOR_ALL:
                 self._outbox.denied(client.peer, f"the key is that of a client; only gateways and tools read {key}")
                 self._send((client,), ConfigEntry(key, None, 0))

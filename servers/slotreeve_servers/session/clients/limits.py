@@ -7,6 +7,7 @@ from collections import Counter
 
 from slotreeve.errors import LimitReached
 from slotreeve.model.publisher import Publisher
+from slotreeve_protocol.provided import check_config_key
 
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.settings import SessionSettings
@@ -61,7 +62,22 @@ class ClientLimits:
         Raises:
             LimitReached: names the setting.
         """
-        if len(client.watched) >= self.rules.most_subscriptions and data_info_id not in client.watched:
+        if data_info_id not in client.watched:
+            self._check_watched(client)
+
+    def check_watch(self, client: ConnectedClient, key: str) -> None:
+        """Refuse a key of the provided configuration that is one too many, or can be none.
+
+        Raises:
+            LimitReached: names the setting.
+            ModelError: the key is blank or too long.
+        """
+        check_config_key(key)
+        if key not in client.configs:
+            self._check_watched(client)
+
+    def _check_watched(self, client: ConnectedClient) -> None:
+        if len(client.watched) + len(client.configs) >= self.rules.most_subscriptions:
             self._refuse(client, f"{self.rules.most_subscriptions} subscriptions", "most_subscriptions")
 
     def check_request(self, client: ConnectedClient, now: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from slotreeve.errors import RequestTimeout
@@ -62,11 +62,23 @@ class Listings:
         if self._routes.led() != led:
             self._again(wish, "a slot has another leader now")
         else:
-            services, permit = self._together(answers), wish.permit
-            if permit is not None:
-                seen = {name: count for name, count in services.counts.items() if permit.allows(Right.READ, name)}
-                services = Services(seen, services.upto)
-            self._outbox.reply(wish.request, services)
+            self._answer(wish, self._together(answers))
+
+    def _answer(self, wish: _Wish, services: Services) -> None:
+        """Answer with what the client may read. A page ends with the name of a service: also that is one that it may
+        read. A page without any is not answered, but the next one asked for."""
+        permit, upto = wish.permit, services.upto
+        if permit is not None:
+            seen = {name: count for name, count in services.counts.items() if permit.allows(Right.READ, name)}
+            if upto is not None and not seen:
+                asked = ListServices(wish.asked.prefix, upto)
+                self._try(replace(wish, asked=asked, deadline=self._outbox.now() + GIVE_UP_SECONDS))
+                return
+            if upto is not None:
+                last = max(seen, key=self._position)
+                upto = ListedUpTo(self._slots.slot_of(last), last)
+            services = Services(seen, upto)
+        self._outbox.reply(wish.request, services)
 
     def failed(self, wish: _Wish, why: str) -> None:
         """A leader has not listed its slots."""
