@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Hashable
+from itertools import islice
 from typing import Protocol, TypeVar, cast
 
 from slotreeve.clock import Clock
@@ -23,6 +24,8 @@ MOST_FORMS = 32
 """So many forms of answers about a service are kept. Callers choose filters freely, and an answer may be large."""
 STEPS = 256
 """Changes of what is late that find room in the index between two versions of a service."""
+LOOKED_AT = 256
+"""So many views are looked at for one that can be closed."""
 READY_SECONDS = 5.0
 """How long a caller waits for the first push of a service."""
 T = TypeVar("T")
@@ -176,7 +179,8 @@ class Views:
     Args:
         watcher: the client.
         clock: tells when nobody has asked for long.
-        most: beyond so many, a further one is refused.
+        most: beyond so many, a further one takes the place of one that was asked for a longer time ago, unless callers
+            wait in all that are looked at.
         idle_seconds: a view that nobody has asked for so long is closed by :meth:`sweep`.
 
     Attributes:
@@ -194,7 +198,7 @@ class Views:
 
         Raises:
             ModelError: the name is not good.
-            Backpressure: the gateway watches too many services already.
+            Backpressure: the gateway watches too many services already, and callers wait in them.
             RequestTimeout: no session server has sent it in time.
             ClientClosed: the gateway stops.
         """
@@ -203,7 +207,7 @@ class Views:
         if view is None:
             key = (DataInfo.parse(service).id, beside)
             view = self._views.get(key) or self._new(key)
-        self._asked[key] = self._clock.now()
+        self._is_asked(key)
         await view.ready()
         return view
 
@@ -213,11 +217,26 @@ class Views:
         view = self._views.get(key)
         if view is None or not view.index:
             return None
-        self._asked[key] = self._clock.now()
+        self._is_asked(key)
         return view
 
+    def _is_asked(self, key: tuple[str, str]) -> None:
+        """Keep the order of :attr:`_asked`: the one that was asked for the longest ago is the first."""
+        self._asked.pop(key, None)
+        self._asked[key] = self._clock.now()
+
+    def _close_one(self) -> bool:
+        """Close a view in which nobody waits. Whether there was one among the oldest."""
+        for key in islice(self._asked, LOOKED_AT):
+            view = self._views[key]
+            if view.index and not view.is_waited_for:
+                del self._asked[key]
+                self._views.pop(key).close()
+                return True
+        return False
+
     def _new(self, key: tuple[str, str]) -> ServiceView:
-        if len(self._views) >= self.most:
+        if len(self._views) >= self.most and not self._close_one():
             raise Backpressure(f"{self.most} services are watched already (gateway.most_services); try again later")
         view = self._views[key] = ServiceView(self._watcher, key[0], self._overrides, key[1])
         return view

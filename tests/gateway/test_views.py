@@ -172,8 +172,6 @@ def test_a_view_that_nobody_asks_for_is_closed_and_one_that_is_waited_for_is_not
         gateway = SimulatedGateway(cluster, "gateway-1", most_services=2)
         left = await gateway.registry.view("com.example.Left")
         waited = await gateway.registry.view("com.example.Waited")
-        with pytest.raises(Backpressure, match="2 services are watched already"):
-            await gateway.registry.view("com.example.Third")
         waiting = asyncio.create_task(waited.changed(waited.index, seconds=2 * IDLE_SECONDS))
 
         await asyncio.sleep(IDLE_SECONDS + 1)
@@ -184,6 +182,28 @@ def test_a_view_that_nobody_asks_for_is_closed_and_one_that_is_waited_for_is_not
         assert await gateway.registry.view("com.example.Left") is not left
         await gateway.registry.register("com.example.Waited", ONE)
         assert await waiting
+
+    with_cluster(body)
+
+
+def test_where_there_are_too_many_the_one_asked_for_the_longest_ago_makes_room_unless_somebody_waits_in_it() -> None:
+    async def body(cluster: SimulatedCluster) -> None:
+        gateway = SimulatedGateway(cluster, "gateway-1", most_services=2)
+        view, asked = gateway.registry.view, []
+        for name in ("a", "b", "a", "c"):
+            asked.append(await view(f"com.example.{name}"))
+            await asyncio.sleep(0.1)
+        a, _, again, c = asked
+        assert a is again
+        assert gateway.views.count == 2
+        assert await view("com.example.a") is a, "b has made room"
+        waits = [asyncio.create_task(one.changed(one.index, seconds=5.0)) for one in (a, c)]
+        await asyncio.sleep(0.1)
+        with pytest.raises(Backpressure, match="2 services are watched already"):
+            await view("com.example.d")
+        await asyncio.gather(*waits)
+        await view("com.example.d")
+        assert gateway.views.count == 2
 
     with_cluster(body)
 

@@ -1,6 +1,10 @@
-"""What hostile connections without a key cost a cluster with keys: rounds beside them and rounds without, in turn.
+"""What hostile connections without a key cost a cluster with keys: rounds without them, rounds in which they attack
+another process on the same machine, and rounds in which they attack the cluster, in turn.
 
-``python -m slotreeve_bench.hostile`` is the process of the hostile ones.
+The hostile ones take processors of the machine themselves, which they would not from elsewhere. They do so in the
+second kind of rounds as well, so what the third kind costs more than that is the servers' own.
+
+``python -m slotreeve_bench.hostile`` is the process of the hostile ones, or that of the decoy.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import random
 import statistics
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,13 +24,14 @@ from typing import Any
 from slotreeve.clock import MachineClock
 from slotreeve.errors import ClientError, TransportError
 from slotreeve.key_files import load_keys
-from slotreeve.keys import KeyRing, split_name
+from slotreeve.keys import KeyRing, Principal, TrustedKeys, split_name
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Hello, Message
 from slotreeve_client import Publication, Subscription
 from slotreeve_client.administration import cluster_view, counters
 from slotreeve_client.tools import new_key_pair, open_client, open_transport, run_async
 from slotreeve_harness.figures import spread_of
+from slotreeve_harness.free_ports import free_ports
 from slotreeve_harness.processes import LocalCluster
 from slotreeve_transport_zmq.transport import ZmqTransport
 
@@ -38,6 +43,7 @@ ATTEMPT_SECONDS = 2.0
 GREETING_HEAD = bytes([0xFF, *([0] * 8), 0x7F, 3, 1])
 """How a peer that speaks ZMTP 3.1 begins (ZeroMQ's RFC 37)."""
 SERVICES = 200
+DECOY = "decoy"
 READY_SECONDS = 60.0
 
 
@@ -47,7 +53,7 @@ class HostilePlan:
 
     Attributes:
         connections: hostile ones, of all kinds alike.
-        rounds: beside them, and as many without.
+        rounds: of each kind.
         seconds: length of a round.
         rate: changes a second, of which the delays are measured.
         burst: registrations that are published again at once, of which the rate is measured.
@@ -165,33 +171,54 @@ class _Ignoring:
         """Nothing to do."""
 
 
-async def _attack(connections: int, own_key: str, addresses: list[str]) -> None:
-    """The process of the hostile ones: ``begin`` and ``end`` are its commands."""
+async def _attack(connections: int, own_key: str, decoy_key: str, addresses: list[str]) -> None:
+    """The process of the hostile ones: ``cluster`` and ``decoy`` begin an attack on that, and ``end`` ends it."""
     os.nice(19)  # on other machines they would take none of the processors of the servers
     known, commands = load_keys(own_key), Commands()
     assert known is not None
-    strangers = KeyRing(new_key_pair(), known.trusted)  # they know whom to expect, and nobody knows them
-    hostile = Hostile(addresses, random.Random(), strangers)
-    running: asyncio.Task[None] | None = None
+    keys = defaultdict[Role, dict[str, list[str]]](dict)
+    for principal in (*known.trusted.all(), Principal(DECOY, Role.META, decoy_key)):
+        keys[principal.role].setdefault(principal.name, []).append(principal.key)
+    strangers = KeyRing(new_key_pair(), TrustedKeys(keys))  # they know whom to expect, and nobody knows them
+    at_decoy = [address for address in addresses if split_name(address)[0] == DECOY]
+    places = {"decoy": at_decoy, "cluster": [address for address in addresses if address not in at_decoy]}
+    attacks = {name: Hostile(theirs, random.Random(), strangers) for name, theirs in places.items()}
+    hostile, running = attacks["cluster"], None
     commands.answer("ready")
     while command := await commands.next():
-        if command == "begin":
+        if command in attacks:
+            hostile = attacks[command]
             running = asyncio.create_task(hostile.run(connections))
         elif running is not None:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
         used = {"processor_seconds": time.process_time(), "at": time.monotonic()}
         commands.answer({"attempts": dict(hostile.attempts), "let_in": hostile.let_in, **used})
-    await hostile.close()
+    for each in attacks.values():
+        await each.close()
+
+
+async def _decoy(addresses: list[str]) -> None:
+    """The process that is attacked instead of the cluster: it listens as the servers do, and knows nobody."""
+    os.nice(19)
+    pair, commands = new_key_pair(), Commands()
+    transport = ZmqTransport(MachineClock(), keys=KeyRing(pair, TrustedKeys({}), name=DECOY))
+    for address in addresses:
+        await transport.listen(address, Hello("local", DECOY, Role.META, DECOY), _Ignoring())
+    commands.answer(pair.public)
+    while await commands.next():
+        pass
+    await transport.close()
 
 
 # --- the measurement -------------------------------------------------------------------------------------------------
 
 
 async def measure_hostile(cluster: LocalCluster, plan: HostilePlan, report: Callable[[str], None]) -> dict[str, object]:
-    """Changes at a fixed rate, then a burst, in each round; every second round is beside the hostile ones. Figures of
-    the two kinds of rounds, and the medians of their ratios in pairs. The hostile ones are on the same machine, at the
-    lowest priority: what they take of its processors is a figure of its own.
+    """Changes at a fixed rate, then a burst, in each round. Figures of the three kinds of rounds, and the medians of
+    their ratios in pairs: ``ratios``, beside the hostile ones to beside those that attack the decoy, is what the
+    cluster pays; ``ratios_to_quiet`` has what the machine pays as well. The hostile ones and the decoy have the lowest
+    priority.
 
     Raises:
         ClientError: the cluster has no keys, or a hostile connection was let in or has changed the members.
@@ -201,41 +228,51 @@ async def measure_hostile(cluster: LocalCluster, plan: HostilePlan, report: Call
         raise ClientError("the servers have no keys: everybody may come in; expected --keys")
     addresses = [server.dialled for server in cluster.servers.values() if server.role is not Role.GATEWAY]
     transport = open_transport(cluster.transport)
-    worker = await Worker.start(
-        cluster, "slotreeve_bench.hostile", str(plan.connections), cluster.operator_key, *addresses
-    )
+    at_decoy = [f"127.0.0.1:{port}" for port in free_ports(len(addresses), random.Random())]
+    workers = [await Worker.start(cluster, "slotreeve_bench.hostile", "decoy", *at_decoy)]
     try:
+        decoy_key = await workers[0].answer(READY_SECONDS)
+        hostile = (str(plan.connections), cluster.operator_key, decoy_key)
+        places = [*addresses, *(f"{DECOY}@{address}" for address in at_decoy)]
+        worker = await Worker.start(cluster, "slotreeve_bench.hostile", *hostile, *places)
+        workers.append(worker)
         await worker.answer(READY_SECONDS)
         before = await cluster_view(transport, cluster.name, cluster.meta_addresses.values())
-        quiet, beside = list[dict[str, float]](), list[dict[str, float]]()
+        rounds: dict[str, list[dict[str, float]]] = {"quiet": [], "decoy": [], "cluster": []}
         attacks: dict[str, Any] = {}
-        busy_seconds = seconds = 0.0
+        busy_seconds, seconds = Counter[str](), Counter[str]()
         async with _Measured(cluster, plan) as measured:
             await measured.round()  # the first one is slower
             for number in range(plan.rounds):
                 report(f"round {number + 1} of {plan.rounds}")
-                quiet.append(await measured.round())
-                began = await worker.ask("begin", READY_SECONDS)
-                beside.append(await measured.round())
-                attacks = await worker.ask("end", READY_SECONDS)
-                busy_seconds += attacks["processor_seconds"] - began["processor_seconds"]
-                seconds += attacks["at"] - began["at"]
+                rounds["quiet"].append(await measured.round())
+                for attacked in ("decoy", "cluster"):
+                    began = await worker.ask(attacked, READY_SECONDS)
+                    rounds[attacked].append(await measured.round())
+                    ended = attacks[attacked] = await worker.ask("end", READY_SECONDS)
+                    busy_seconds[attacked] += ended["processor_seconds"] - began["processor_seconds"]
+                    seconds[attacked] += ended["at"] - began["at"]
         after = await cluster_view(transport, cluster.name, cluster.meta_addresses.values())
-        if attacks["let_in"] or after.table != before.table:
+        if any(attack["let_in"] for attack in attacks.values()) or after.table != before.table:
             raise ClientError(f"hostile connections were let in, or have changed something: {attacks}")
         refused = [(await counters(transport, cluster.name, address))["refused_keys"] for address in addresses]
     finally:
-        await worker.stop()
+        for each in workers:
+            await each.stop()
         await transport.close()
+    quiet, at_decoys, beside = rounds.values()
     return {
         "connections": plan.connections,
-        "attempts": attacks["attempts"],
-        "let_in": attacks["let_in"],
-        "processors_of_the_hostile": round(busy_seconds / seconds, 2),
+        "attempts": attacks["cluster"]["attempts"],
+        "attempts_at_the_decoy": sum(attacks["decoy"]["attempts"].values()),
+        "let_in": attacks["cluster"]["let_in"],
+        "processors_of_the_hostile": {name: round(busy_seconds[name] / seconds[name], 2) for name in attacks},
         "refused_keys": sum(refused),
         "quiet": _medians(quiet),
+        "decoy": _medians(at_decoys),
         "beside": _medians(beside),
-        "ratios": {key: _ratio(key, quiet, beside) for key in quiet[0]},
+        "ratios": {key: _ratio(key, at_decoys, beside) for key in quiet[0]},
+        "ratios_to_quiet": {key: _ratio(key, quiet, beside) for key in quiet[0]},
     }
 
 
@@ -294,4 +331,7 @@ class _Measured:
 
 
 if __name__ == "__main__":
-    run_async(_attack(int(sys.argv[2]), sys.argv[3], sys.argv[4:]))
+    if sys.argv[2] == "decoy":
+        run_async(_decoy(sys.argv[3:]))
+    else:
+        run_async(_attack(int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5:]))
