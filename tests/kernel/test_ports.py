@@ -21,7 +21,7 @@ PROTOCOLS: dict[type, set[str]] = {
     BatchSlotFunction: {"slot_of", "slots_of"},
     Clock: {"now", "reached", "wall_ms", "call_later", "call_soon", "sleep"},
     Connection: {
-        *("peer", "proven", "address", "closed", "ended_here", "heard_at", "has_room"),
+        *("peer", "proven", "address", "closed", "ended_here", "is_expelled", "heard_at", "has_room"),
         *("send", "send_encoded", "request", "ask", "reply", "close"),
     },
     Election: {"state", "leadership", "start", "resign", "stop"},
