@@ -125,6 +125,23 @@ def test_what_a_refusal_says_of_an_id_tells_nothing_of_services_that_the_caller_
     play(story, bank=["register:*", "read:*"], shop=["register:shop.*", "read:shop.*"])
 
 
+def test_a_refusal_of_eureka_does_not_tell_how_others_write_the_name_of_an_application() -> None:
+    async def story(cluster: SimulatedCluster, gateway: GatewayOnTrial, access: GivenTokens) -> None:
+        await gateway.start_face("eureka")
+        provider = cluster.client()
+        for name in ("bank.Till", "shop.Cart"):
+            provider.publish(name, b"1")
+        await provider.flush()
+        await asyncio.sleep(3.0)
+        assert (await gateway.ask("GET", "/eureka/apps/SHOP.CART", headers=by("shop"))).status == 404, "no typed one"
+        for method, path in (("GET", "BANK.TILL"), ("PUT", "BANK.TILL/a/status?value=UP"), ("GET", "NO.SUCH")):
+            answer = await gateway.ask(method, f"/eureka/apps/{path}", headers=by("shop"))
+            assert answer.status == 403
+            assert b"Till" not in answer.body
+
+    play(story, shop=["read:shop.*", "register:shop.*"])
+
+
 PAGE = {"Origin": "http://evil.example", "Host": "127.0.0.1:7740", "Content-Type": "text/plain"}
 CROSS_SITE = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Host": "127.0.0.1:7740"}
 

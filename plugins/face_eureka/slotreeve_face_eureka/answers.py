@@ -8,7 +8,7 @@ from zlib import crc32
 
 import msgspec
 from slotreeve.model.data_info import DataInfo
-from slotreeve_gateway import ServiceDirectory, ServiceView
+from slotreeve_gateway import Caller, Right, ServiceDirectory, ServiceView
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,13 +19,17 @@ from slotreeve_face_eureka.changes import Shown
 JSON, XML = "application/json", "application/xml"
 
 
-async def service_of(application: str, group: str, directory: ServiceDirectory) -> str:
-    """The service of an application: that in small letters, or one that others have registered in other letters."""
+async def service_of(
+    application: str, group: str, directory: ServiceDirectory, caller: Caller, right: Right = Right.READ
+) -> str:
+    """The service of an application: that in small letters, or one that others have registered in other letters, if the
+    caller has the right for it: a refusal must not tell how others write theirs."""
     service = data_info_id(application, group)
     services = await directory.services()
     if service in services:
         return service
-    return next((name for name in services if name.lower() == service.lower()), service)
+    lower, may = service.lower(), caller.may
+    return next((name for name in services if name.lower() == lower and may(right, name)), service)
 
 
 def instances_of(view: ServiceView) -> list[Shown]:

@@ -95,7 +95,7 @@ class ApplicationPages:
 
     async def _readable(self, request: Request, caller: Caller) -> ServiceView:
         directory = self._gateway.registry.directory
-        service = await service_of(request.path_params["application"], self._group, directory)
+        service = await service_of(request.path_params["application"], self._group, directory, caller)
         caller.require(Right.READ, service)
         return await self._gateway.registry.view(service)
 

@@ -104,7 +104,7 @@ class InstancePages:
     async def override(self, request: Request, caller: Caller) -> Response:
         """Override the status of an instance, or end that."""
         directory = self._gateway.registry.directory
-        service = await service_of(request.path_params["application"], self._group, directory)
+        service = await service_of(request.path_params["application"], self._group, directory, caller, Right.OPERATE)
         instance_id = request.path_params["instance_id"]
         caller.require(Right.OPERATE, service)
         view = await self._gateway.registry.view(service)
