@@ -75,7 +75,7 @@ def _print_table(rows: Sequence[dict[str, object]], title: str, empty: str) -> N
         console.print(empty)
         return
     table = Table(title=title or None, title_justify="left", header_style="bold", box=None, pad_edge=False)
-    cells = [[as_text(value) for value in row.values()] for row in rows]
+    cells = [[as_line(value) for value in row.values()] for row in rows]
     needed = 0
     for number, (column, value) in enumerate(rows[0].items()):
         words = [word for text in (column, *(line[number] for line in cells)) for word in text.split()]

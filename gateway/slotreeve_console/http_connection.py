@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from slotreeve_console.limits import Counts, HttpLimits
+from slotreeve_console.places import ConnectionPlaces
 
 CERTIFICATE_IDS = "certificate_ids"
 """Under it the state of a request has the URI of its caller's certificate."""
@@ -46,8 +47,7 @@ class HttpConnection(HttpToolsProtocol):
     cannot pile up work without limit.
 
     Args:
-        waiting: the connections that have no whole request, the one that has waited the longest first, with the times
-            since when.
+        places: of all connections of the listener.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class HttpConnection(HttpToolsProtocol):
         state: ServerState,
         limits: HttpLimits,
         counts: Counts,
-        waiting: dict[HttpConnection, float],
+        places: ConnectionPlaces,
     ) -> None:
         super().__init__(config, state, {})
-        self._waiting = waiting
+        self._places = places
         self.tasks = set()  # of this connection only, unlike uvicorn's
         self._limits, self._counts = limits, counts
         self._awaited = _Awaited.NOTHING
@@ -81,8 +81,7 @@ class HttpConnection(HttpToolsProtocol):
             self._certificate_ids = _uris_of(certificate)
             self._certificate_ends_ms = 1000 * ssl.cert_time_to_seconds(certificate["notAfter"])
         self._await(_Awaited.REQUEST, self._limits.head_seconds)
-        self._waiting[self] = self.loop.time()
-        if len(self.connections) > self._limits.connections:
+        if not self._places.comes(self, self._limits.connections, self.loop.time()):
             self._counts.refused_connections += 1
             self._is_refused = True
 
@@ -144,14 +143,14 @@ class HttpConnection(HttpToolsProtocol):
         """The request is complete."""
         self._unparsed_bytes = 0
         self._awaited = _Awaited.NOTHING
-        self._waiting.pop(self, None)
+        self._places.asks(self)
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """An answer is complete: without a further request the connection waits for one again."""
         super().on_response_complete()
         if not self._is_answering and not self.transport.is_closing():
-            self._waiting.setdefault(self, self.loop.time())
+            self._places.is_answered(self, self.loop.time())
 
     def _await(self, what: _Awaited, seconds: float) -> None:
         self._awaited, self._due = what, self.loop.time() + seconds
@@ -198,10 +197,12 @@ class HttpConnection(HttpToolsProtocol):
         """The connection has ended. What has been asked for is still done, for some time: a caller may say goodbye
         and leave without waiting for the answer."""
         super().connection_lost(exc)
-        self._waiting.pop(self, None)
         self._unset_keepalive_if_required()
         self.pipeline.clear()
-        if self.tasks:
+        if not self.tasks:
+            self._places.goes(self)
+        else:
+            self._places.asks(self)
             self._is_gone = True
             self._due = self.loop.time() + self._limits.write_seconds
             self.connections.add(self)
@@ -211,6 +212,7 @@ class HttpConnection(HttpToolsProtocol):
         if self._is_gone:
             if not self.tasks:
                 self.connections.discard(self)
+                self._places.goes(self)
             elif now >= self._due:
                 self.cancel()
             return
@@ -228,8 +230,6 @@ class HttpConnection(HttpToolsProtocol):
 
     def make_room(self) -> None:
         """End the connection, so that another caller gets its place."""
-        self._waiting.pop(self, None)
-        self._counts.yielded += 1
         self.transport.abort()
 
     def cancel(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import socket
 from email.utils import formatdate
 
@@ -17,13 +16,12 @@ from uvicorn.server import ServerState
 from slotreeve_console.certificates import Certificates
 from slotreeve_console.http_connection import HttpConnection
 from slotreeve_console.limits import Counts, HttpLimits
+from slotreeve_console.places import UNDISTURBED_SECONDS, ConnectionPlaces
 
 log = logging.getLogger("slotreeve.http")
 
 SPARE_CONNECTIONS = 64
 """So many beyond the limit are told that there are too many; further ones are closed without a word."""
-UNDISTURBED_SECONDS = 0.25
-"""A caller has so long for its handshake and its request, however many others come."""
 LOOK_SECONDS = 1.0
 STOP_SECONDS = 1.0
 BACKLOG = 1024
@@ -73,7 +71,7 @@ class HttpEnd:
             timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]  # it goes to call_later
         )
         self._handshakes: dict[asyncio.Task[None], float] = {}
-        self._waiting: dict[HttpConnection, float] = {}
+        self._places = ConnectionPlaces()
         self._listener: socket.socket | None = None
         self._looking: asyncio.Task[None] | None = None
 
@@ -86,7 +84,7 @@ class HttpEnd:
         """What it has counted, for the metrics of its server."""
         return {
             "http_connections": self._connections,
-            "http_yielded_connections": self._counts.yielded,
+            "http_yielded_connections": self._places.yielded,
             "http_refused_connections": self._counts.refused_connections,
             "http_bad_requests": self._counts.bad_requests,
             "http_slow_requests": self._counts.slow_requests,
@@ -166,9 +164,7 @@ class HttpEnd:
             asyncio.get_running_loop().add_reader(self._listener, self._accept)
 
     def _take(self, accepted: socket.socket) -> None:
-        if self._connections >= self.limits.connections:
-            self._make_room()
-        if self._connections >= self.limits.connections + SPARE_CONNECTIONS:
+        if self._connections >= self.limits.connections + SPARE_CONNECTIONS and not self._one_yields():
             self._counts.refused_connections += 1
             accepted.close()
             return
@@ -182,18 +178,16 @@ class HttpEnd:
         self._handshakes[handshake] = loop.time()
         handshake.add_done_callback(lambda done: self._handshakes.pop(done, None))
 
-    def _make_room(self) -> None:
-        """End the connection that has waited the longest for a handshake or a whole request, if there is one. Whoever
-        asks at once so gets a place, however many only hold one."""
-        handshake, since = next(iter(self._handshakes.items()), (None, math.inf))
-        connection, waits_since = next(iter(self._waiting.items()), (None, math.inf))
-        if asyncio.get_running_loop().time() - min(since, waits_since) < UNDISTURBED_SECONDS:
-            return
-        if connection is not None and waits_since <= since:
-            connection.make_room()
-        elif handshake is not None:
-            self._counts.yielded += 1
-            handshake.cancel()
+    def _one_yields(self) -> bool:
+        """End a handshake, or a connection, that has waited for too long, if there is one."""
+        now = asyncio.get_running_loop().time()
+        oldest = next(iter(self._handshakes), None)
+        if oldest is not None and now - self._handshakes[oldest] >= UNDISTURBED_SECONDS:
+            del self._handshakes[oldest]
+            self._places.yielded += 1
+            oldest.cancel()
+            return True
+        return self._places.one_yields(now)
 
     async def _open(self, accepted: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -211,7 +205,7 @@ class HttpEnd:
             self._counts.failed_handshakes += 1
 
     def _connection(self) -> HttpConnection:
-        return HttpConnection(self._config, self._state, self.limits, self._counts, self._waiting)
+        return HttpConnection(self._config, self._state, self.limits, self._counts, self._places)
 
     # --- open ones -------------------------------------------------------------------------------------------------
 

@@ -39,7 +39,6 @@ class Counts:
     """What a listener has counted since its start.
 
     Attributes:
-        yielded: connections without a whole request that ended in favour of a new one.
         refused_connections: connections beyond the limit, answered with 503 or closed.
         bad_requests: requests that are not HTTP, or whose head is too large.
         slow_requests: connections ended because no request, or only a part of one, came in time.
@@ -47,7 +46,6 @@ class Counts:
         failed_handshakes: connections that did not get through the handshake of TLS.
     """
 
-    yielded: int = 0
     refused_connections: int = 0
     bad_requests: int = 0
     slow_requests: int = 0

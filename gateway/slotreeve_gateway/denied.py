@@ -19,7 +19,7 @@ log = logging.getLogger("slotreeve.gateway")
 
 TELL_SECONDS = 1.0
 MOST_UNTOLD = 1_000
-"""So many wait while no meta server answers; older ones are only counted."""
+"""So many wait while no meta server answers; older ones are only counted, first those of strangers."""
 PROVEN = ("token ", "subject ", "certificate ")
 """Authors who have shown what they are begin so."""
 LOST = ("callers", "", "denied; they are not told one by one, because no meta server answered for a time")
@@ -48,7 +48,9 @@ class DeniedCallers:
         log.info("%s is denied %d times: %s", in_a_line(who), denied.count, in_a_line(denied.reason))
         self._untold.append(denied)
         if len(self._untold) > MOST_UNTOLD:
-            self._lost += self._untold.popleft().count
+            stranger = next((one for one in self._untold if not one.author.startswith(PROVEN)), self._untold[0])
+            self._untold.remove(stranger)
+            self._lost += stranger.count
 
     async def run(self) -> None:
         """Tell what there is, for ever."""

@@ -7,6 +7,7 @@ machine (DNS rebinding), and would then read what a gateway without tokens tells
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
@@ -14,6 +15,8 @@ from slotreeve.errors import Forbidden
 from starlette.types import Scope
 
 from slotreeve_gateway.access import ANONYMOUS, Caller
+
+_USUAL_PORT = re.compile(r":(80|443)$").sub
 
 
 class KnownHosts:
@@ -68,9 +71,9 @@ def is_of_another_page(scope: Scope) -> bool:
     if site == b"cross-site" and headers.get(b"sec-fetch-mode") != b"navigate":
         return True
     origin = headers.get(b"origin")
-    return (
-        origin is not None and _place(origin.decode("latin-1")) != headers.get(b"host", b"").decode("latin-1").lower()
-    )
+    place = _place(origin.decode("latin-1")) if origin is not None else ""
+    host = _USUAL_PORT("", headers.get(b"host", b"").decode("latin-1").lower())
+    return origin is not None and (not place or _USUAL_PORT("", place) != host)
 
 
 def _place(origin: str) -> str:

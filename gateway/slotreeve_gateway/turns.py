@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 
 
@@ -11,10 +11,10 @@ class Turns:
     """Lets one caller at a time read, decide and write where the key is the same. Use it on one event loop."""
 
     def __init__(self) -> None:
-        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+        self._locks: dict[Hashable, tuple[asyncio.Lock, int]] = {}
 
     @asynccontextmanager
-    async def of(self, key: str) -> AsyncIterator[None]:
+    async def of(self, key: Hashable) -> AsyncIterator[None]:
         """Wait until those before have ended their work on this key, and have it alone."""
         lock, users = self._locks.get(key, (asyncio.Lock(), 0))
         self._locks[key] = (lock, users + 1)

@@ -227,8 +227,9 @@ class Views:
 
     def _close_one(self) -> bool:
         """Close a view in which nobody waits. Whether there was one among the oldest."""
-        for key in islice(self._asked, LOOKED_AT):
+        for key in list(islice(self._asked, LOOKED_AT)):
             view = self._views[key]
+            self._asked[key] = self._asked.pop(key)  # those that are waited for are looked at again after all others
             if view.index and not view.is_waited_for:
                 del self._asked[key]
                 self._views.pop(key).close()

@@ -27,7 +27,7 @@ def is_lease(record: Publisher) -> bool:
     return record.session == LEASE_OWNER
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 12)
 def lease_suffix(data_info_id: str) -> str:
     """What follows the lease id in a register id. It depends on the service, so that the same lease id may be used in
     several services. Nobody finds another service with the same suffix: whoever may register that one could end the

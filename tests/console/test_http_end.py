@@ -10,7 +10,8 @@ import pytest
 from slotreeve.errors import AddressInUse
 from slotreeve.model.nodes import Node, Role
 from slotreeve_console.health import HealthPages
-from slotreeve_console.http_end import PAGES, UNDISTURBED_SECONDS, HttpEnd
+from slotreeve_console.http_end import PAGES, SPARE_CONNECTIONS, HttpEnd
+from slotreeve_console.places import UNDISTURBED_SECONDS
 
 from tests.console.test_health import OfAPlugin
 
@@ -86,18 +87,20 @@ def test_a_request_of_an_older_version_of_http_needs_no_host() -> None:
     play(scenario)
 
 
-def test_connections_that_ask_for_nothing_yield_to_one_that_does() -> None:
+@pytest.mark.parametrize("beyond", [0, 1, SPARE_CONNECTIONS // 2, SPARE_CONNECTIONS, 2 * SPARE_CONNECTIONS])
+def test_connections_that_ask_for_nothing_yield_to_one_that_does(beyond: int) -> None:
     async def scenario(end: HttpEnd) -> None:
         silent = [await connect(end) for _ in range(PAGES.connections)]
+        await asyncio.sleep(UNDISTURBED_SECONDS)
+        silent += [await connect(end) for _ in range(beyond)]
         for number in range(3):
             await asyncio.sleep(UNDISTURBED_SECONDS)
             answer = await say(end, b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             assert b" 200 " in answer
-            assert end.counters()["http_yielded_connections"] > number // 2
-        first, last = silent[0][0], silent[-1][0]
-        assert await first.read() == b"", "the one that has waited the longest yields"
-        assert not last.at_eof()
-        assert end.counters()["http_refused_connections"] == 0
+            assert end.counters()["http_yielded_connections"] > number // 2 + beyond // 2
+        assert await silent[0][0].read() == b"", "the one that has waited the longest yields"
+        assert not silent[PAGES.connections - 1][0].at_eof() or beyond
+        assert end.counters()["http_refused_connections"] <= 2 * beyond
         for _, writer in silent:
             writer.close()
 

@@ -127,3 +127,19 @@ def test_limits_that_are_near_are_looked_at_and_others_cost_nothing() -> None:
     assert not limits.is_near(client, 1)
     client.weight = WEIGHTS_PER_MEGABYTE
     assert limits.is_near(client, 1)
+
+
+def test_the_clients_of_one_key_ask_as_often_together_as_one_alone_however_they_connect_again() -> None:
+    limits, answered = ClientLimits(FEW), 0
+    for number in range(1_000):
+        peer = Peer(f"shop/{number}", Role.CLIENT, f"p{number}", proven=Principal("shop", Role.CLIENT, "k" * 40))
+        try:
+            limits.check_request(ConnectedClient(peer, number / 200), number / 200)
+            answered += 1
+        except LimitReached:
+            pass
+    assert answered <= (5.0 + BURST_SECONDS) * FEW.most_requests_per_second + 1
+    limits.check_request(ConnectedClient(Peer("till/1", Role.CLIENT, "p")), 5.0)
+    for second in range(10, 20):
+        limits.check_request(ConnectedClient(Peer(f"other-{second}", Role.CLIENT, "p")), float(second))
+    assert len(limits._buckets) <= BURST_SECONDS + 1, "who asks no more leaves nothing"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotreeve.errors import ConnectionLost, RequestTimeout, SlotreeveError
+from slotreeve.keys import Principal
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Message
 from slotreeve_protocol.client_messages import Get
@@ -64,6 +67,20 @@ def test_clients_take_turns_and_another_leader_is_asked_at_once() -> None:
     for _ in range(5):
         scene.outbox.answer(Done())
     assert scene.open()[-5:] == [f"a{AT_ONCE}", "b0", f"a{AT_ONCE + 1}", "b1", f"a{AT_ONCE + 2}"]
+
+
+def test_the_holder_of_a_key_has_one_turn_however_often_it_has_connected_and_who_has_gone_is_not_asked_for() -> None:
+    scene = Scene()
+    greedy = [a_peer(f"greedy/{number}", Role.CLIENT) for number in range(100)]
+    for peer in greedy:
+        peer.proven = Principal("greedy", Role.CLIENT, "k" * 40)
+        scene.ask(peer, peer.node)
+    scene.ask(A, "a")
+    scene.outbox.silence[greedy[AT_ONCE]] = math.inf
+    for _ in range(3):
+        scene.outbox.answer(Done())
+    assert scene.open()[-3:] == ["a", f"greedy/{AT_ONCE + 1}", f"greedy/{AT_ONCE + 2}"]
+    assert f"greedy/{AT_ONCE}" not in scene.open()
 
 
 def test_one_whose_answer_nobody_needs_any_more_fails_without_being_asked() -> None:

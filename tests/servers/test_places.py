@@ -8,6 +8,7 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotreeve.clock import Timer
+from slotreeve.keys import Principal
 from slotreeve.model.nodes import Role
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.clients.places import PLACE_SECONDS, Places
@@ -157,3 +158,29 @@ def test_after_a_clear_all_places_are_free() -> None:
     places.come(later)
     outbox.end_turn()
     assert begun == [first, later]
+
+
+def test_the_holders_of_keys_take_turns_and_the_clients_of_one_come_in_their_order() -> None:
+    outbox = RecordingOutbox()
+    begun: list[str] = []
+    places = Places(outbox, 1, lambda client: begun.append(client.peer.node))
+
+    def come(name: str, key: str) -> ConnectedClient:
+        client = ConnectedClient(a_peer(name, Role.CLIENT))
+        client.peer.proven = Principal(key, Role.CLIENT, "k" * 40)
+        places.come(client)
+        return client
+
+    greedy = [come(f"greedy/{number}", "greedy") for number in range(100)]
+    outbox.end_turn()
+    come("shop/1", "shop")
+    come("shop/2", "shop")
+    gone = greedy[1]
+    places.leave(gone)
+    assert places.waiting == 100
+    assert not places.is_waiting(gone)
+    outbox.advance(4 * PLACE_SECONDS + 0.01)
+    assert begun == ["greedy/0", "greedy/2", "shop/1", "greedy/3", "shop/2"]
+    assert places.waiting == 96
+    places.clear()
+    assert places.waiting == 0

@@ -40,7 +40,7 @@ from slotreeve_servers.node.outbox import Peer, Request
 from slotreeve_servers.session.clients.configuration import ConfigMirror
 from slotreeve_servers.session.clients.limits import ClientLimits
 from slotreeve_servers.session.clients.orders import OrdersInForce
-from slotreeve_servers.session.records.listings import Listings
+from slotreeve_servers.session.records.listings import PAGE_PAUSE_SECONDS, Listings
 from slotreeve_servers.session.records.lookups import Lookups
 from slotreeve_servers.session.records.reads import ASK_SECONDS, GIVE_UP_SECONDS, RETRY_SECONDS, Reads
 from slotreeve_servers.session.records.routes import Routes
@@ -307,7 +307,10 @@ def test_a_client_is_listed_what_it_may_read_and_no_page_ends_with_another_name(
     found, after = list[str](), ListedUpTo()
     for _ in range(40):
         listings.answer(ListServices("", after), Request(peer, 1))
-        while scene.outbox.requests:
+        while scene.outbox.requests or not any(effect.kind == "replied" for effect in scene.outbox.effects):
+            if not scene.outbox.requests:
+                scene.outbox.advance(PAGE_PAUSE_SECONDS)
+                continue
             (asked,) = (one.message for one in scene.outbox.requests if isinstance(one.message, ListServices))
             place = (asked.after.slot, asked.after.name) if asked.after is not None else (0, "")
             left = [name for name in all_names if (ByLength().slot_of(name), name) > place or not place[1]]

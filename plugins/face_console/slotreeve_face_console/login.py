@@ -150,7 +150,7 @@ class Login:
         if after == f"{PATH}/" and not caller.may(Right.OPERATE, "*"):
             after = f"{PATH}/services"
         self.sessions.end(cookies_of(request), is_secure(request))
-        return moved(after, headers={"Set-Cookie": self.sessions.begin(token, is_secure(request))})
+        return moved(after, headers={"Set-Cookie": self.sessions.begin(token, caller.author, is_secure(request))})
 
     async def _log_out(self, request: Request) -> Response:
         cookie = self.sessions.end(cookies_of(request), is_secure(request))

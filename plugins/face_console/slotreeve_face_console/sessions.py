@@ -8,12 +8,19 @@ import re
 import secrets
 from collections import Counter
 from http.cookies import CookieError, SimpleCookie
+from typing import NamedTuple
 
 from slotreeve.clock import Clock
 
 COOKIE, FORM_COOKIE = "slotreeve_console", "slotreeve_console_form"
 PATH = "/ui"
 _is_random = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
+
+
+class _Session(NamedTuple):
+    token: str
+    author: str
+    ends_at: float
 
 
 class LoginSessions:
@@ -23,34 +30,36 @@ class LoginSessions:
     Args:
         clock: tells when a session ends.
         hours: after which a session ends.
-        most: sessions at a time; a further one ends the oldest of the token that has the most.
+        most: sessions at a time; a further one ends the oldest of whoever has the most.
     """
 
     def __init__(self, clock: Clock, hours: float, most: int) -> None:
         self._clock, self._seconds, self._most = clock, 3600 * hours, most
-        self._sessions: dict[bytes, tuple[str, float]] = {}
+        self._sessions: dict[bytes, _Session] = {}
+        self._held: Counter[str] = Counter()
 
     @property
     def count(self) -> int:
         """Number of sessions."""
         return len(self._sessions)
 
-    def begin(self, token: str, is_secure: bool) -> str:
-        """A new session for a token. Returns the header ``Set-Cookie``; the token is not in it. ``is_secure``: the
-        connection has TLS."""
+    def begin(self, token: str, author: str, is_secure: bool) -> str:
+        """A new session for a token, whose holder is ``author``. Returns the header ``Set-Cookie``; the token is not in
+        it. ``is_secure``: the connection has TLS."""
         self._sweep()
         while len(self._sessions) >= self._most:
-            ((most, _),) = Counter(held for held, _ in self._sessions.values()).most_common(1)
-            del self._sessions[next(key for key, (held, _) in self._sessions.items() if held == most)]
+            ((most, _),) = self._held.most_common(1)
+            self._end(next(key for key, session in self._sessions.items() if session.author == most))
         session_id = secrets.token_urlsafe(32)
-        self._sessions[_key(session_id)] = (token, self._clock.now() + self._seconds)
+        self._sessions[_key(session_id)] = _Session(token, author, self._clock.now() + self._seconds)
+        self._held[author] += 1
         return _cookie(COOKIE, session_id, int(self._seconds), is_secure)
 
     def token(self, cookies: str) -> str | None:
         """The token of the session that the header ``Cookie`` names; None: it names none that goes on."""
         session_id = _value_in(cookies, COOKIE)
         found = self._sessions.get(_key(session_id)) if session_id else None
-        return found[0] if found is not None and found[1] > self._clock.now() else None
+        return found.token if found is not None and found.ends_at > self._clock.now() else None
 
     def names_one(self, cookies: str) -> bool:
         """Whether the header ``Cookie`` names a session, be it one that has ended."""
@@ -62,7 +71,7 @@ class LoginSessions:
         session_id = _value_in(cookies, COOKIE)
         if not session_id:
             return ""
-        self._sessions.pop(_key(session_id), None)
+        self._end(_key(session_id))
         return _cookie(COOKIE, "", 0, is_secure)
 
     def form(self, cookies: str, is_secure: bool) -> tuple[str, str]:
@@ -94,8 +103,15 @@ class LoginSessions:
 
     def _sweep(self) -> None:
         now = self._clock.now()
-        for key in [key for key, (_, end) in self._sessions.items() if end <= now]:
-            del self._sessions[key]
+        for key in [key for key, session in self._sessions.items() if session.ends_at <= now]:
+            self._end(key)
+
+    def _end(self, key: bytes) -> None:
+        session = self._sessions.pop(key, None)
+        if session is not None:
+            self._held[session.author] -= 1
+            if not self._held[session.author]:
+                del self._held[session.author]
 
 
 def _key(session_id: str) -> bytes:

@@ -67,7 +67,7 @@ class LeaseAgent:
         """
         caller.require(Right.REGISTER, asked.service)
         instance_id = asked.instance.id
-        async with self._turns.of(instance_id):
+        async with self._turns.of((caller.author, instance_id)):
             view = await self._view(asked.service)
             instance = registered_again(asked.instance, said(view).get(instance_id))
             await self._store(asked.service, instance, asked.ttl_seconds)
@@ -80,7 +80,7 @@ class LeaseAgent:
 
     async def deregister(self, caller: Caller, service_id: str) -> None:
         """End an instance now. Raises UnknownId, and as :meth:`register`."""
-        async with self._turns.of(service_id):
+        async with self._turns.of((caller.author, service_id)):
             found = await self._places.renewed(service_id, caller)
             if found is None:
                 raise unknown_service(service_id)
@@ -97,7 +97,7 @@ class LeaseAgent:
             Forbidden, RequestTimeout, Backpressure, ClientError: as :meth:`register`.
         """
         service_id = check_id.removeprefix(CHECK_PREFIX)
-        async with self._turns.of(service_id):
+        async with self._turns.of((caller.author, service_id)):
             found = await self._places.renewed(service_id, caller) if service_id != check_id else None
             if found is None:
                 raise UnknownId(
@@ -115,7 +115,7 @@ class LeaseAgent:
     async def maintain(self, caller: Caller, service_id: str, enable: bool, reason: str) -> None:
         """Say whether an instance is in maintenance, and must not be called. Raises as :meth:`report`; ModelError where
         it was not registered by a client of Consul, so that nobody here knows how long its lease is to live."""
-        async with self._turns.of(service_id):
+        async with self._turns.of((caller.author, service_id)):
             found = await self._places.renewed(service_id, caller)
             if found is None:
                 raise unknown_service(service_id)

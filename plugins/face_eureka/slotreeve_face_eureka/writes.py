@@ -32,7 +32,7 @@ SEEN_SECONDS = 1.0
 
 class InstancePages:
     """The requests of clients that register. What is written depends on what is there, so one write at a time has its
-    turn for each id."""
+    turn for each id of a service."""
 
     def __init__(self, gateway: Gateway, group: str) -> None:
         self._gateway, self._group = gateway, group
@@ -45,7 +45,7 @@ class InstancePages:
         body = await body_of(request, MOST_BODY_BYTES)
         given = instance_of(body, "xml" in request.headers.get("content-type", ""))
         asked = registration(application, given, self._gateway.zone, self._group)
-        async with self._turns.of(asked.instance.id):
+        async with self._turns.of((asked.service, asked.instance.id)):
             view = await self._gateway.registry.view(asked.service)
             before = said(view).get(asked.instance.id)
             if before is not None and 0 < last_dirty(asked.instance) < last_dirty(before):
@@ -76,7 +76,7 @@ class InstancePages:
     async def cancel(self, request: Request, caller: Caller) -> Response:
         """End a lease."""
         service, instance_id = self._lease(request, caller)
-        async with self._turns.of(instance_id):
+        async with self._turns.of((service, instance_id)):
             known = await self._gateway.registry.deregister(service, instance_id)
         return Response(status_code=HTTPStatus.OK if known else HTTPStatus.NOT_FOUND)
 
@@ -88,7 +88,7 @@ class InstancePages:
     async def change_metadata(self, request: Request, caller: Caller) -> Response:
         """Set entries of the metadata from the query."""
         service, instance_id = self._lease(request, caller)
-        async with self._turns.of(instance_id):
+        async with self._turns.of((service, instance_id)):
             view = await self._gateway.registry.view(service)
             before = said(view).get(instance_id)
             if before is None:

@@ -82,6 +82,12 @@ class Peer:
             log.warning(text + more, *details)
 
     @property
+    def holder(self) -> Hashable:
+        """Whose share it takes where there is not enough for all: that of the holder of its key, who may connect as
+        often as it likes; without a key its own."""
+        return self if self.proven is None else self.proven.name
+
+    @property
     def author(self) -> str:
         """Who it is, for the history: whose key it has, and then what it says of itself."""
         if self.proven is None:

@@ -308,7 +308,7 @@ def test_what_everybody_may_read_is_shown_without_a_login_and_the_rest_asks_for_
 def test_with_tls_the_cookie_goes_over_tls_only() -> None:
     async def story(trial: ConsoleOnTrial) -> None:
         sessions = LoginSessions(trial.gateway.clock, 1, 10)
-        cookie = sessions.begin("a token", is_secure=True)
+        cookie = sessions.begin("a token", "somebody", is_secure=True)
         assert cookie.endswith("; HttpOnly; SameSite=Strict; Secure")
         assert "a token" not in cookie
         assert sessions.token(f"other=1; {cookie.partition(';')[0]}") == "a token"
@@ -319,11 +319,13 @@ def test_with_tls_the_cookie_goes_over_tls_only() -> None:
 def test_too_many_logins_of_one_token_end_the_oldest_of_that_token_and_of_nobody_else() -> None:
     async def story(trial: ConsoleOnTrial) -> None:
         sessions = LoginSessions(trial.gateway.clock, 1, 10)
-        operator = sessions.begin("operator", is_secure=False).partition(";")[0]
-        readers = [sessions.begin("reader", is_secure=False).partition(";")[0] for _ in range(100)]
+        operator = sessions.begin("operator", "o", is_secure=False).partition(";")[0]
+        readers = [sessions.begin(f"reader {n}", "r", is_secure=False).partition(";")[0] for n in range(100)]
         assert sessions.count == 10
         assert sessions.token(operator) == "operator"
-        assert [sessions.token(cookie) for cookie in readers] == [None] * 91 + ["reader"] * 9
+        assert [sessions.token(cookie) for cookie in readers] == [None] * 91 + [
+            f"reader {number}" for number in range(91, 100)
+        ]
 
     play(story)
 

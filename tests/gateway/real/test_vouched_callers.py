@@ -224,5 +224,5 @@ grants = {{ "spiffe://example.com/ns/shop/*" = ["register:com.example.Shop2"] }}
             json={"address": "10.0.0.1", "port": 80, "ttl_seconds": 60},
             headers={"Origin": "https://evil.example.com"},
         )
-        assert of_a_page.status_code == 401
+        assert of_a_page.status_code == 403
         assert as_shop.get("/v1/services/com.example.Shop2/instances").status_code == 403

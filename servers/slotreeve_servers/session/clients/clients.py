@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from slotreeve.model.publisher import Publisher
 from slotreeve_protocol.client_messages import Redirect
 from slotreeve_protocol.meta_messages import View
@@ -32,12 +30,10 @@ class ConnectedClient:
         late_seconds: how late its callbacks were, by its last ping.
         rest_seconds: it was last told to wait so long before its next ping.
         weight: of its records.
-        requests_left: how many requests it may make at once, as of ``asked_at``, on the attended clock.
         stored: sequences of records that are stored but not acknowledged to it yet.
     """
 
     __slots__ = (
-        "asked_at",
         "configs",
         "has_given_up",
         "is_limited",
@@ -49,7 +45,6 @@ class ConnectedClient:
         "peer",
         "permit",
         "records",
-        "requests_left",
         "rest_seconds",
         "since",
         "stored",
@@ -63,7 +58,7 @@ class ConnectedClient:
         self.permit = permit_of(peer.proven)
         self.own = f"{peer.node}-" if peer.proven is not None else ""
         self.records: dict[str, Publisher] = {}
-        self.weight, self.requests_left, self.asked_at = 0, math.inf, since
+        self.weight = 0
         self.watched: set[str] = set()
         self.configs: set[str] = set()
         self.waiting = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Hashable
 
 from slotreeve.errors import LimitReached
 from slotreeve.model.publisher import Publisher
@@ -16,6 +17,8 @@ log = logging.getLogger("slotreeve.session")
 
 WEIGHTS_PER_MEGABYTE = 512
 """A record weighs 1, and 1 more for each 2 KiB (:attr:`slotreeve.model.publisher.Publisher.weight`)."""
+MOST_KEYS = 10_000
+"""Keys of the provided configuration that one client may watch."""
 BURST_SECONDS = 2.0
 """A client that was silent may ask at once as much as it may in this time (a token bucket)."""
 
@@ -32,6 +35,8 @@ class ClientLimits:
         self.rules = rules
         self.hit = 0
         self._connections: Counter[str] = Counter()
+        # By the holder of the key: how many requests it may make at once, as of then; who has asked last is the last.
+        self._buckets: dict[Hashable, tuple[float, float]] = {}
 
     def is_near(self, client: ConnectedClient, weight: int) -> bool:
         """Whether a record of this weight must be looked at by :meth:`check_registration`. It costs next to nothing."""
@@ -75,23 +80,28 @@ class ClientLimits:
         check_config_key(key)
         if key not in client.configs:
             self._check_watched(client)
+            if len(client.configs) >= MOST_KEYS:
+                self._refuse(client, f"{MOST_KEYS} watched keys", "most_subscriptions")
 
     def _check_watched(self, client: ConnectedClient) -> None:
         if len(client.watched) + len(client.configs) >= self.rules.most_subscriptions:
             self._refuse(client, f"{self.rules.most_subscriptions} subscriptions", "most_subscriptions")
 
     def check_request(self, client: ConnectedClient, now: float) -> None:
-        """Count a lookup, a list or a request about leases.
+        """Count a lookup, a list or a request about leases, of all clients with one key together: to connect again, or
+        more often, gives nobody more.
 
         Raises:
             LimitReached: the client asks too often; names the setting.
         """
-        rate = self.rules.most_requests_per_second
-        client.requests_left = min(rate * BURST_SECONDS, client.requests_left + rate * (now - client.asked_at))
-        client.asked_at = now
-        if client.requests_left < 1:
+        rate, buckets, holder = self.rules.most_requests_per_second, self._buckets, client.peer.holder
+        left, asked_at = buckets.pop(holder, (rate * BURST_SECONDS, now))
+        left = min(rate * BURST_SECONDS, left + rate * (now - asked_at))
+        buckets[holder] = left - (left >= 1), now
+        while now - next(iter(buckets.values()))[1] > BURST_SECONDS:
+            del buckets[next(iter(buckets))]  # it is full again
+        if left < 1:
             self._refuse(client, f"{rate:g} requests a second", "most_requests_per_second")
-        client.requests_left -= 1
 
     def opened(self, client: ConnectedClient) -> None:
         """A client has connected with a key. :meth:`closed` must follow, unless this raises.

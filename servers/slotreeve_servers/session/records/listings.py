@@ -31,6 +31,10 @@ class _Wish:
     permit: Permit | None
 
 
+PAGE_PAUSE_SECONDS = 0.02
+"""Pause before the next page where a client may read nothing of one: its one question must not cost many at once."""
+
+
 class Listings:
     """Answers requests for the list of services. A list is put together from answers in which the leader of each slot
     lists it once; while there is none, the request waits, up to four seconds. So no service is missing only because its
@@ -72,7 +76,10 @@ class Listings:
             seen = {name: count for name, count in services.counts.items() if permit.allows(Right.READ, name)}
             if upto is not None and not seen:
                 asked = ListServices(wish.asked.prefix, upto)
-                self._try(replace(wish, asked=asked, deadline=self._outbox.now() + GIVE_UP_SECONDS))
+                deadline = self._outbox.now() + PAGE_PAUSE_SECONDS + GIVE_UP_SECONDS
+                self._outbox.after(
+                    PAGE_PAUSE_SECONDS, partial(self._try, replace(wish, asked=asked, deadline=deadline))
+                )
                 return
             if upto is not None:
                 last = max(seen, key=self._position)

@@ -3,7 +3,9 @@ it: what acknowledges registrations comes over the same links."""
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict, deque
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -33,15 +35,16 @@ class AskedLeader:
 
     Attributes:
         open: questions without an answer.
-        waiting: those that wait, by the client that asks. The next client is the first.
+        waiting: those that wait, with who asks, by the holder of its key. The next holder is the first.
     """
 
     open: int = 0
-    waiting: OrderedDict[Peer, deque[WaitingLookup]] = field(default_factory=OrderedDict)
+    waiting: OrderedDict[Hashable, deque[tuple[Peer, WaitingLookup]]] = field(default_factory=OrderedDict)
 
 
 class Lookups:
-    """The lookups of all clients. Those of one client are asked in order, and the clients take turns.
+    """The lookups of all clients. Those of one client, or of all clients with one key, are asked in order, and the
+    clients, or the keys, take turns. Nobody is asked for a client that has gone.
 
     A server that is asked for more than it can answer goes on storing, acknowledging and pushing: lookups alone wait,
     and fail once nobody needs their answers.
@@ -57,17 +60,19 @@ class Lookups:
 
     def ask(self, client: Peer, leader: Peer, lookup: WaitingLookup) -> None:
         """Ask the leader on behalf of the client. ``lookup.answered`` is called once, with an error where the leader
-        cannot be asked; maybe before this method has returned."""
+        cannot be asked, maybe before this method has returned; not at all where the client has gone."""
         asked = self._leaders.setdefault(leader, AskedLeader())
-        asked.waiting.setdefault(client, deque()).append(lookup)
+        asked.waiting.setdefault(client.holder, deque()).append((client, lookup))
         self._go_on(leader, asked)
 
     def _go_on(self, leader: Peer, asked: AskedLeader) -> None:
         while asked.waiting and asked.open < AT_ONCE:
-            client, waiting = asked.waiting.popitem(last=False)
-            lookup = waiting.popleft()
+            holder, waiting = asked.waiting.popitem(last=False)
+            client, lookup = waiting.popleft()
             if waiting:
-                asked.waiting[client] = waiting
+                asked.waiting[holder] = waiting
+            if self._outbox.silent_for(client) == math.inf:
+                continue
             if self._outbox.now() > lookup.until:
                 self.shed += 1
                 lookup.answered(None, RequestTimeout(f"{leader.node} is asked for more than it can answer in time"))
@@ -77,8 +82,8 @@ class Lookups:
             if not self._outbox.ask(leader, lookup.message, answered, lookup.timeout_seconds):
                 asked.open -= 1
                 lookup.answered(None, ConnectionLost(f"{leader.node} takes no requests now"))
-        if not asked.open and not asked.waiting:
-            self._leaders.pop(leader, None)
+        if not asked.open and not asked.waiting and self._leaders.get(leader) is asked:
+            del self._leaders[leader]
 
     def _answered(
         self, leader: Peer, asked: AskedLeader, lookup: WaitingLookup, reply: Message | None, error: Exception | None

@@ -26,7 +26,7 @@ from slotreeve_servers.session.records.writes import Writes
 
 HEAVIEST = 1 + MAX_PAYLOAD_BYTES // 2_048
 TOMBSTONE_SECONDS = 180.0
-KNOWN_SLOTS = 200_000
+KNOWN_SLOTS, KNOWN_LETTERS = 200_000, 20_000_000
 MOST_TOMBSTONES = 5_000
 """Of one slot in an answer to a comparison."""
 
@@ -66,6 +66,7 @@ class Registrations:
         self.stores: dict[int, SlotStore] = {}
         self.published = 0
         self._known_slots: dict[str, int] = {}
+        self._known_letters = 0
         # By client id: the connections that have ended, whose records stay for a while.
         self._former: dict[str, dict[ConnectedClient, None]] = {}
         self._leaving: deque[tuple[Publisher, Submit | None]] = deque()
@@ -145,8 +146,10 @@ class Registrations:
         if slot is None:
             if DataInfo.parse(data_info_id).id != data_info_id:
                 raise ModelError(f"{data_info_id!r} lacks its instance and group; send the whole data info id")
-            if len(self._known_slots) >= KNOWN_SLOTS:
+            self._known_letters += len(data_info_id)
+            if len(self._known_slots) >= KNOWN_SLOTS or self._known_letters > KNOWN_LETTERS:
                 self._known_slots.clear()
+                self._known_letters = len(data_info_id)
             slot = self._known_slots[data_info_id] = self._slot_of(data_info_id)
             if slot not in self.stores:
                 self.stores[slot] = SlotStore(self._outbox.part_bytes)
