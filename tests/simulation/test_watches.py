@@ -27,7 +27,8 @@ class Scene:
     def __init__(self) -> None:
         trace = Trace(lambda: 0.0)
         self.verdict = RunVerdict(trace)
-        self.watch = ClientsWatch(trace, self.verdict)
+        self.version = 7
+        self.watch = ClientsWatch(trace, self.verdict, version_of=lambda _: self.version)
         self.first, self.second = (self.register() for _ in range(2))
         self.watcher = Watcher(self.watch, "client-2", "service-1")
         self.watcher.seen = {0: 1, 1: 1}
@@ -44,6 +45,7 @@ class Scene:
         registration.publication.unpublish()
         self.watch.ended(registration)
         registration.publication.settle(registration.publication.version)
+        self.watch.look()
 
     def broken(self) -> str | None:
         return None if self.verdict.violation is None else self.verdict.violation.invariant
@@ -61,8 +63,19 @@ def in_a_scene(story: Callable[[Scene], None]) -> None:
 )
 def test_a_push_may_not_lose_a_live_registration_or_go_back(seen: dict[int, int], invariant: str | None) -> None:
     def story(scene: Scene) -> None:
-        scene.watch.compare(scene.watcher, seen, set())
+        scene.watch.compare(scene.watcher, seen, set(), 7)
         assert scene.broken() == invariant
+
+    in_a_scene(story)
+
+
+def test_a_client_that_reads_late_may_see_what_was_so_before_the_end() -> None:
+    def story(scene: Scene) -> None:
+        scene.end(scene.second)
+        scene.watch.compare(scene.watcher, {0: 1, 1: 1}, {1}, 6)
+        assert scene.broken() is None
+        scene.watch.compare(scene.watcher, {0: 1, 1: 1}, {1}, 8)
+        assert scene.broken() == "I10"
 
     in_a_scene(story)
 
@@ -70,9 +83,9 @@ def test_a_push_may_not_lose_a_live_registration_or_go_back(seen: dict[int, int]
 def test_a_registration_that_has_ended_may_disappear_but_not_come_back() -> None:
     def story(scene: Scene) -> None:
         scene.end(scene.second)
-        scene.watch.compare(scene.watcher, {0: 1}, set())
+        scene.watch.compare(scene.watcher, {0: 1}, set(), 7)
         assert scene.broken() is None
-        scene.watch.compare(scene.watcher, {0: 1, 1: 1}, {1})
+        scene.watch.compare(scene.watcher, {0: 1, 1: 1}, {1}, 7)
         assert scene.broken() == "I10"
 
     in_a_scene(story)
@@ -93,16 +106,16 @@ def test_what_a_client_that_is_not_spared_loses_is_no_violation(
     spared: Spared, client: str, loss: str | None, age: str | None, ghost: str | None
 ) -> None:
     def loses(scene: Scene) -> None:
-        scene.watch.compare(scene.watcher, {}, set())
+        scene.watch.compare(scene.watcher, {}, set(), 7)
         assert scene.broken() == loss
 
     def goes_back(scene: Scene) -> None:
-        scene.watch.compare(scene.watcher, {0: 0, 1: 1}, set())
+        scene.watch.compare(scene.watcher, {0: 0, 1: 1}, set(), 7)
         assert scene.broken() == age
 
     def comes_again(scene: Scene) -> None:
         scene.end(scene.second)
-        scene.watch.compare(scene.watcher, {0: 1, 1: 1}, {1})
+        scene.watch.compare(scene.watcher, {0: 1, 1: 1}, {1}, 7)
         assert scene.broken() == ghost
 
     for story in (loses, goes_back, comes_again):

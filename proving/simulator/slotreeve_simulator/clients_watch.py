@@ -23,6 +23,7 @@ class Registration:
         count: number of times it was published.
         client: the process that owns it.
         alive: it was not unpublished, and its client runs.
+        ended_at: version of the slot's leader at which its end was acknowledged, at the latest; None: it was not.
     """
 
     serial: int
@@ -31,6 +32,7 @@ class Registration:
     publication: Publication
     count: int = 1
     alive: bool = True
+    ended_at: int | None = None
 
     @property
     def payload(self) -> str:
@@ -61,7 +63,7 @@ class Watcher:
             self._watch.verdict.violate(
                 "I11", f"{self.client} got version {subscription.version:#x} of {self.service} after {self._version:#x}"
             )
-        self._watch.compare(self, seen, self._gone)
+        self._watch.compare(self, seen, self._gone, subscription.version)
         self._gone |= self.seen.keys() - seen.keys()
         self._gone -= seen.keys()
         self._version, self.seen = subscription.version, seen
@@ -70,13 +72,23 @@ class Watcher:
 class ClientsWatch:
     """All registrations of a run, and the checks of what clients see of them.
 
+    Args:
+        version_of: the version of a slot's leader, by a data info id of the slot.
+
     Attributes:
         registrations: by serial.
         core: of the storm that the cluster has not recovered from; None: nobody may lose anything.
     """
 
-    def __init__(self, trace: Trace, verdict: RunVerdict, symptom: SymptomWatch | None = None) -> None:
-        self._trace, self.verdict, self._symptom = trace, verdict, symptom
+    def __init__(
+        self,
+        trace: Trace,
+        verdict: RunVerdict,
+        symptom: SymptomWatch | None = None,
+        version_of: Callable[[str], int] = lambda _: 0,
+    ) -> None:
+        self._trace, self.verdict, self._symptom, self._version_of = trace, verdict, symptom, version_of
+        self._ending: list[Registration] = []
         self.core: Core | None = None
         self.registrations: list[Registration] = []
         self._expected: dict[str, dict[int, int]] = {}
@@ -98,7 +110,14 @@ class ClientsWatch:
     def ended(self, registration: Registration) -> None:
         """A registration is being unpublished, or its client has ended."""
         registration.alive = False
+        self._ending.append(registration)
         del self._expected[registration.service][registration.serial]
+
+    def look(self) -> None:
+        """Note at which versions ends were acknowledged. What a client reads late may be older: it saw them alive."""
+        for registration in [one for one in self._ending if one.has_ended]:
+            registration.ended_at = self._version_of(registration.publication.data_info_id)
+            self._ending.remove(registration)
 
     def expected(self, service: str) -> dict[int, int]:
         """What clients must see of a service once the cluster has settled: count by serial."""
@@ -122,8 +141,8 @@ class ClientsWatch:
         content = ",".join(f"{serial}.{count}" for serial, count in sorted(seen.items()))
         self._trace.note(Weight.DETAIL, f"{watcher.client} sees {watcher.service} at {version:#x}: {content or '-'}")
 
-    def compare(self, watcher: Watcher, seen: dict[int, int], gone: set[int]) -> None:
-        """Check that what ``watcher`` sees now may follow what it saw before."""
+    def compare(self, watcher: Watcher, seen: dict[int, int], gone: set[int], version: int) -> None:
+        """Check that what ``watcher`` sees now, at this version, may follow what it saw before."""
         for serial, count in sorted(watcher.seen.items() - seen.items()):
             registration = self.registrations[serial]
             if serial not in seen:
@@ -137,7 +156,8 @@ class ClientsWatch:
                 )
         for serial in sorted(gone & seen.keys()):
             registration = self.registrations[serial]
-            if registration.has_ended and self._knows_ends(registration.client):
+            ended_at = registration.ended_at
+            if ended_at is not None and version >= ended_at and self._knows_ends(registration.client):
                 self.verdict.violate("I10", f"{watcher.client} sees {self._named(serial)} again, which has ended")
 
     # --- reads -------------------------------------------------------------------------------------------------------

@@ -177,6 +177,10 @@ class LeaseWatch:
                 return name
         return None
 
+    def version_of(self, service: str) -> int:
+        """The version of the slot of a service at its leader; 0 where none leads it."""
+        return max((slot.version for _, slot in self._leaders(service)), default=0)
+
     def _leaders(self, service: str) -> Iterator[tuple[str, HeldSlot]]:
         """Every server that leads the slot of a service, or still takes itself for its leader."""
         number = self._slot_of(service)

@@ -106,7 +106,9 @@ class _Run:
         replicas = int(scenario.nodes.settings.get("cluster.replicas", 2))
         self._watch = ServersWatch(self._cluster, replicas, self._now, self._trace, self._verdict)
         self._symptom = SymptomWatch(scenario.symptom, self._verdict, self._now)
-        self._clients_watch = ClientsWatch(self._trace, self._verdict, self._symptom)
+        self._clients_watch = ClientsWatch(
+            self._trace, self._verdict, self._symptom, lambda service: self._leases.version_of(service)
+        )
         self._clients = Clients(scenario, seed, self._cluster, self._clients_watch, self._trace)
         self._state_clients = StateClients(scenario.workload.state_clients, seed, self._cluster)
         copies = CopiesWatch(replicas, self._watch, self._verdict)
@@ -163,6 +165,7 @@ class _Run:
             self._next_look = now + LOOK_EVERY_SECONDS
             self._watch.look()
             self._leases.look()
+            self._clients_watch.look()
 
     async def _live(self, storms: list[Storm]) -> None:
         self._trace.note(Weight.FAULT, f"scenario {self._scenario.name}, seed {self._seed}")
