@@ -109,14 +109,25 @@ def test_a_gateway_follows_and_shows_its_own_settings(on_stage: OnStage) -> None
         await stage.until(follows, "the gateway follows")
         for service in ("a", "b"):
             await stage.sdk.publish(service, "10.0.0.1:80").acknowledged()
-        assert (await stage.http.get("/v1/services/a/instances")).status_code == 200
-        assert (await stage.http.get("/v1/services/b/instances")).status_code == 503
+        index = (await stage.http.get("/v1/services/a/instances")).json()["index"]
+        waits = f"/v1/services/a/instances?index={index}&wait=60"
+        waiting = asyncio.create_task(stage.http.get(waits, timeout=90))
+
+        async def is_full() -> bool:
+            nonlocal waiting
+            if waiting.done():  # the other service had taken its place before it waited
+                waiting = asyncio.create_task(stage.http.get(waits, timeout=90))
+            await asyncio.sleep(0.1)
+            return (await stage.http.get("/v1/services/b/instances")).status_code == 503
+
+        await stage.until(is_full, "the one place is taken by who waits")
         await stage.http.request("DELETE", "/v1/admin/settings/gateway.most_services", headers=JSON)
 
         async def lets_in() -> bool:
             return (await stage.http.get("/v1/services/b/instances")).status_code == 200
 
         await stage.until(lets_in, "the second service is watched")
+        waiting.cancel()
         assert SETTINGS_KEY in (await stage.http.get("/v1/admin/configuration")).text
 
     on_stage(story, faces="rest,admin")
