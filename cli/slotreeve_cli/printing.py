@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+from slotreeve.model.text import in_a_line
 
 from slotreeve_cli.options import Output, Rows
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from slotreeve_cli.through_gateway import ActSaid
 
 _FIELD_ENDS = re.compile(r"[\t\n]").sub
-_LINE_ENDS = re.compile(r"[\t\n\u2028\u2029]").sub
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]").sub
 
 
@@ -99,7 +99,7 @@ def as_text(value: object) -> str:
 
 def as_line(value: object) -> str:
     """A value that stands in one line: ends of lines are escaped, too, so that no text looks like another line."""
-    return _LINE_ENDS(_escaped, as_text(value))
+    return in_a_line(as_text(value))
 
 
 def _escaped(match: re.Match[str]) -> str:

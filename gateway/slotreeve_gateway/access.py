@@ -10,6 +10,12 @@ ANONYMOUS = "anonymous"
 """The name of callers without a token, or where tokens are ignored."""
 
 
+UNKNOWN = "a caller"
+"""The name of callers whose token is unknown, or of nobody."""
+STRANGERS = frozenset({ANONYMOUS, UNKNOWN})
+"""The authors of what callers do who have shown nothing that says who they are."""
+
+
 class Caller(Protocol):
     """Who has sent a request."""
 

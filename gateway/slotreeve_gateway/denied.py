@@ -12,6 +12,7 @@ from slotreeve_client.administration import ask_any
 from slotreeve_protocol.history_messages import MOST_DENIALS, Denied, NoteDenials
 from slotreeve_servers.node.denials import Denials
 
+from slotreeve_gateway.access import STRANGERS
 from slotreeve_gateway.origin import ORIGIN
 from slotreeve_gateway.servers import ClusterServers
 
@@ -20,8 +21,6 @@ log = logging.getLogger("slotreeve.gateway")
 TELL_SECONDS = 1.0
 MOST_UNTOLD = 1_000
 """So many wait while no meta server answers; older ones are only counted, first those of strangers."""
-PROVEN = ("token ", "subject ", "certificate ")
-"""Authors who have shown what they are begin so."""
 LOST = ("callers", "", "denied; they are not told one by one, because no meta server answered for a time")
 
 
@@ -40,7 +39,7 @@ class DeniedCallers:
 
     def note(self, author: str, reason: str) -> None:
         """The caller of the present request was denied something. ``author``: its token, for people."""
-        holder = author if author.startswith(PROVEN) else ""
+        holder = "" if author in STRANGERS else author
         self._denials.note(author, ORIGIN.get().address, reason, holder)
 
     def _add(self, denied: Denied) -> None:
@@ -48,7 +47,7 @@ class DeniedCallers:
         log.info("%s is denied %d times: %s", in_a_line(who), denied.count, in_a_line(denied.reason))
         self._untold.append(denied)
         if len(self._untold) > MOST_UNTOLD:
-            stranger = next((one for one in self._untold if not one.author.startswith(PROVEN)), self._untold[0])
+            stranger = next((one for one in self._untold if one.author in STRANGERS), self._untold[0])
             self._untold.remove(stranger)
             self._lost += stranger.count
 

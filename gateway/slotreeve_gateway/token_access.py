@@ -11,7 +11,7 @@ from slotreeve.errors import Forbidden, ModelError, Unauthenticated, Unreachable
 from slotreeve.model.rights import Right, Rights
 from slotreeve_protocol.tokens import Token, Tokens, hash_of, parts_of
 
-from slotreeve_gateway.access import ANONYMOUS, Caller
+from slotreeve_gateway.access import ANONYMOUS, UNKNOWN, Caller
 
 log = logging.getLogger("slotreeve.gateway")
 
@@ -107,7 +107,7 @@ class TokenAccess:
         found = self._callers.get(token_id)
         kept = found.secret_hash if found is not None else _UNKNOWN_HASH
         if not hmac.compare_digest(hash_of(secret), kept) or found is None:
-            raise self._refusal("a caller", "the token is unknown or revoked")
+            raise self._refusal(UNKNOWN, "the token is unknown or revoked")
         if found.token.has_ended(self._clock.wall_ms()):
             raise self._refusal(found.author, f"the token {found.name} has ended")
         return found

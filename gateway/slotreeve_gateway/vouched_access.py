@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from slotreeve.errors import Forbidden, Unauthenticated
 from slotreeve.model.rights import Right, Rights, matches
 
-from slotreeve_gateway.access import Caller
+from slotreeve_gateway.access import UNKNOWN, Caller
 from slotreeve_gateway.origin import ORIGIN
 from slotreeve_gateway.token_access import Deny, TokenAccess
 
@@ -65,7 +65,7 @@ class VouchedAccess:
             claims = self._openid.claims(token)
         except Unauthenticated as error:
             self._tokens.refused += 1
-            self._denied("a caller", str(error))
+            self._denied(UNKNOWN, str(error))
             raise
         holders = (SUBJECT + claims.subject, *(GROUP + group for group in claims.groups))
         rights = [right for holder in holders for right in self._grants.get(holder, ())]

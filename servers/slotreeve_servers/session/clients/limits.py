@@ -18,7 +18,7 @@ log = logging.getLogger("slotreeve.session")
 WEIGHTS_PER_MEGABYTE = 512
 """A record weighs 1, and 1 more for each 2 KiB (:attr:`slotreeve.model.publisher.Publisher.weight`)."""
 MOST_KEYS = 10_000
-"""Keys of the provided configuration that one client may watch."""
+"""Keys of the provided configuration that one client may watch: a session server holds each whole, for each of them."""
 BURST_SECONDS = 2.0
 """A client that was silent may ask at once as much as it may in this time (a token bucket)."""
 
@@ -81,7 +81,7 @@ class ClientLimits:
         if key not in client.configs:
             self._check_watched(client)
             if len(client.configs) >= MOST_KEYS:
-                self._refuse(client, f"{MOST_KEYS} watched keys", "most_subscriptions")
+                self._refuse(client, f"{MOST_KEYS} watched keys of the configuration")
 
     def _check_watched(self, client: ConnectedClient) -> None:
         if len(client.watched) + len(client.configs) >= self.rules.most_subscriptions:
@@ -126,9 +126,10 @@ class ClientLimits:
         if not self._connections[proven.name]:
             del self._connections[proven.name]
 
-    def _refuse(self, client: ConnectedClient, what: str, setting: str) -> None:
+    def _refuse(self, client: ConnectedClient, what: str, setting: str = "") -> None:
         self.hit += 1
-        reason = f"a client may have {what} at a session server (session.{setting})"
+        where = f" (session.{setting})" if setting else ""
+        reason = f"a client may have {what} at a session server{where}"
         if not client.is_limited:
             client.is_limited = True
             log.warning("%s at %s is refused something: %s", client.peer.node, client.peer.address, reason)
