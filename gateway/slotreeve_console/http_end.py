@@ -16,7 +16,7 @@ from uvicorn.server import ServerState
 from slotreeve_console.certificates import Certificates
 from slotreeve_console.http_connection import HttpConnection
 from slotreeve_console.limits import Counts, HttpLimits
-from slotreeve_console.places import UNDISTURBED_SECONDS, ConnectionPlaces
+from slotreeve_console.places import ConnectionPlaces
 
 log = logging.getLogger("slotreeve.http")
 
@@ -70,7 +70,7 @@ class HttpEnd:
             http=HttpConnection,
             timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]  # it goes to call_later
         )
-        self._handshakes: dict[asyncio.Task[None], float] = {}
+        self._handshakes: set[asyncio.Task[None]] = set()
         self._places = ConnectionPlaces()
         self._listener: socket.socket | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -164,7 +164,9 @@ class HttpEnd:
             asyncio.get_running_loop().add_reader(self._listener, self._accept)
 
     def _take(self, accepted: socket.socket) -> None:
-        if self._connections >= self.limits.connections + SPARE_CONNECTIONS and not self._one_yields():
+        if self._connections >= self.limits.connections + SPARE_CONNECTIONS and not self._places.one_yields(
+            asyncio.get_running_loop().time()
+        ):
             self._counts.refused_connections += 1
             accepted.close()
             return
@@ -175,19 +177,11 @@ class HttpEnd:
             accepted.setsockopt(socket.IPPROTO_TCP, option, value)
         loop = asyncio.get_running_loop()
         handshake = loop.create_task(self._open(accepted), name="HTTP handshake")
-        self._handshakes[handshake] = loop.time()
-        handshake.add_done_callback(lambda done: self._handshakes.pop(done, None))
-
-    def _one_yields(self) -> bool:
-        """End a handshake, or a connection, that has waited for too long, if there is one."""
-        now = asyncio.get_running_loop().time()
-        oldest = next(iter(self._handshakes), None)
-        if oldest is not None and now - self._handshakes[oldest] >= UNDISTURBED_SECONDS:
-            del self._handshakes[oldest]
-            self._places.yielded += 1
-            oldest.cancel()
-            return True
-        return self._places.one_yields(now)
+        self._handshakes.add(handshake)
+        handshake.add_done_callback(self._handshakes.discard)
+        opening = _Opening(handshake)
+        self._places.opens(opening, loop.time())
+        handshake.add_done_callback(lambda _: self._places.goes(opening))
 
     async def _open(self, accepted: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -233,6 +227,17 @@ class HttpEnd:
 
     def _date(self) -> None:
         self._state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
+
+
+class _Opening:
+    """A connection whose handshake is not over."""
+
+    def __init__(self, handshake: asyncio.Task[None]) -> None:
+        self._handshake = handshake
+
+    def make_room(self) -> None:
+        """See :class:`slotreeve_console.places.Yielding`."""
+        self._handshake.cancel()
 
 
 def _listen(address: str, setting: str) -> socket.socket:

@@ -29,8 +29,13 @@ class ConnectionPlaces:
     def __init__(self) -> None:
         self.held: set[Yielding] = set()
         self.beyond: dict[Yielding, float] = {}
+        self._opening: dict[Yielding, float] = {}
         self._idle: dict[Yielding, float] = {}
         self.yielded = 0
+
+    def opens(self, connection: Yielding, now: float) -> None:
+        """A handshake has begun. :meth:`goes` must follow, and :meth:`comes` where it succeeds."""
+        self._opening[connection] = now
 
     def comes(self, connection: Yielding, most: int, now: float) -> bool:
         """A connection has opened. Whether it gets one of ``most`` places."""
@@ -54,11 +59,12 @@ class ConnectionPlaces:
         """It has ended."""
         self.held.discard(connection)
         self.beyond.pop(connection, None)
+        self._opening.pop(connection, None)
         self._idle.pop(connection, None)
 
     def one_yields(self, now: float) -> bool:
-        """End the one that has waited the longest, if there is one: of those beyond before others."""
-        return self._yields(self.beyond, now) or self._yields(self._idle, now)
+        """End the one that has waited the longest, if there is one: handshakes and those beyond before others."""
+        return any(self._yields(among, now) for among in (self._opening, self.beyond, self._idle))
 
     def _yields(self, among: dict[Yielding, float], now: float) -> bool:
         oldest = next(iter(among), None)

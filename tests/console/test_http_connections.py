@@ -26,8 +26,7 @@ from tests.console.http_callers import (
 def test_beyond_the_limit_new_connections_get_503_and_beyond_that_nothing_while_old_ones_are_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in ("http_end", "places"):
-        monkeypatch.setattr(f"slotreeve_console.{module}.UNDISTURBED_SECONDS", PATIENCE)
+    monkeypatch.setattr("slotreeve_console.places.UNDISTURBED_SECONDS", PATIENCE)
 
     async def scenario(end: HttpEnd, application: Application) -> None:
         served = [await Caller.of(end) for _ in range(3)]

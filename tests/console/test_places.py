@@ -68,3 +68,17 @@ def test_who_comes_gets_a_place_unless_all_are_busy_or_fresh_and_the_idlest_yiel
         assert places.held == {*idle_since, *busy}
         assert len(places.held) <= MOST
         assert list(places.beyond) == list(beyond)
+
+
+def test_a_handshake_that_takes_long_yields_first_and_one_that_is_over_does_not() -> None:
+    places, long, over, idle = ConnectionPlaces(), Held(), Held(), Held()
+    places.comes(idle, MOST, 0.0)
+    places.opens(over, 0.0)
+    places.opens(long, 0.1)
+    places.goes(over)
+    assert not places.one_yields(0.1 + UNDISTURBED_SECONDS / 2)
+    assert places.one_yields(1.0)
+    assert (long.ended, over.ended, idle.ended) == (True, False, False)
+    assert places.one_yields(1.0)
+    assert idle.ended
+    assert not places.one_yields(1.0)
