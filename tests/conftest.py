@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 import pytest
-from hypothesis import settings
 
+from tests.lanes.examples import load_profile
 from tests.lanes.lanes import Lane, lane_of
 from tests.lanes.programs import END_SECONDS, end_all, is_foreign, new_mark
 
@@ -27,9 +27,7 @@ mark_of_all_workers = pytest.StashKey[str]()
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.stash[mark_of_all_workers] = new_mark()
-    # An example has no bound of time: on a starved machine a quick one is slow.
-    settings.register_profile("slotreeve", deadline=None)
-    settings.load_profile("slotreeve")
+    load_profile()
     sys.addaudithook(refuse_programs_in_check)
 
 

@@ -11,7 +11,7 @@ from slotreeve.catalogue import Catalogue
 from slotreeve.errors import ConfigError
 from slotreeve_cli.config_file import complete_file, toml_value
 from slotreeve_cli.config_init import Planned, planned
-from slotreeve_cli.main import app
+from slotreeve_cli.main import command_line
 from slotreeve_servers.settings import Settings, load_settings
 from typer.testing import CliRunner
 
@@ -23,7 +23,7 @@ FLAGS = [
 
 
 def made(directory: Path, *flags: str) -> str:
-    found = CliRunner().invoke(app, ["config", "init", str(directory / "made"), *flags])
+    found = CliRunner().invoke(command_line("config"), ["config", "init", str(directory / "made"), *flags])
     if found.exit_code:
         raise found.exception or AssertionError(found.output)
     return found.output

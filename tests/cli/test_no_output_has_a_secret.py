@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from slotreeve.key_files import issue
 from slotreeve.model.nodes import Role
-from slotreeve_cli.main import app
+from slotreeve_cli.main import command_line
 from slotreeve_client.tools import new_key_pair
 from typer.testing import CliRunner
 
@@ -52,7 +52,9 @@ level = "debug"
         )
 
     def check(self, *command: str, environment: dict[str, str] | None = None) -> str:
-        found = CliRunner(env=environment).invoke(app, [part.replace("FILE", str(self.file)) for part in command])
+        found = CliRunner(env=environment).invoke(
+            command_line(command[0]), [part.replace("FILE", str(self.file)) for part in command]
+        )
         told = found.output + found.stderr + repr(found.exception)
         for secret in self.secrets:
             assert secret not in told, command

@@ -12,11 +12,11 @@ from slotreeve_conformance.election_backend import ElectionBackend
 import tests.conformance.fle_disk_bugs  # noqa: F401 - adds its bugs
 from tests.conformance import fle_shell_bugs, lock_bugs
 from tests.conformance.election_bugs import BUGS
-from tests.election_fle.test_fle_contract import FleBackend
+from tests.election_fle.fle_backend import FleBackend
 from tests.election_fle.test_fle_roles import (
     test_a_voter_that_awaits_admission_counts_neither_for_the_lease_nor_for_a_write as awaits_admission,
 )
-from tests.election_mysql.test_lock_contract import HastyBackend
+from tests.election_mysql.simulated_backend import HastyBackend
 
 HARMLESS = {
     "logs_with_gaps": "the packets of a connection stay in order and none is lost before the connection is",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,9 +20,9 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
+from tests.lanes.examples import EXAMPLES
+
 RestOperation = schemathesis.APIOperation[Any, Any, Any, Any]
-EXAMPLES = int(os.environ.get("SLOTREEVE_EXAMPLES", "20"))
-"""Requests for each operation, and for good and for bad data."""
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -41,6 +40,7 @@ def ask(operation: RestOperation, mode: GenerationMode, url: str, session: reque
     statuses: set[int] = set()
 
     @hypothesis.settings(
+        # For each operation, and for good and for bad data.
         max_examples=EXAMPLES,
         deadline=None,
         derandomize=True,

@@ -1,7 +1,8 @@
 """Which lane a test belongs to, by its path alone, so that a lane imports nothing of another.
 
 A test below a folder ``soak`` is in the lane ``soak``. One below ``real`` (programs, databases and clients as users
-have them) or ``corpus`` (seeds that failed once) is in the lane ``test``. Any other is in the lane ``check``.
+have them), ``corpus`` (seeds that failed once), ``scenarios`` (whole clusters on virtual time) or ``long`` (whatever
+else takes many seconds) is in the lane ``test``. Any other is in the lane ``check``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Lane(StrEnum):
     SOAK = "soak"
 
 
-FOLDERS = {"soak": Lane.SOAK, "real": Lane.TEST, "corpus": Lane.TEST}
+FOLDERS = {"soak": Lane.SOAK, "real": Lane.TEST, "corpus": Lane.TEST, "scenarios": Lane.TEST, "long": Lane.TEST}
 """The lanes of folders, the strongest first."""
 
 

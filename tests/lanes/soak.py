@@ -33,7 +33,7 @@ from tests.lanes.programs import MARK, end_all
 from tests.lanes.progress import PROGRESS, SEED
 
 CORPUS = ROOT / "tests/simulation/corpus.txt"
-ENDS = {"tests": 0.55, "spark": 0.75, "scenarios": 0.8}
+ENDS = {"tests": 0.55, "spark": 0.7, "scenarios": 0.76, "properties": 0.82}
 """Share of the time after which a part is ended, so that there is some for the next; fresh seeds are the last."""
 OF_SEEDS = [
     f"tests/{module}.py"
@@ -47,6 +47,8 @@ OF_SEEDS = [
     )
 ]
 """Modules of the lane check, beside the scenarios, that the soak repeats with fresh seeds."""
+EXAMPLES = "500"
+"""Examples of each property: check tries few."""
 END_SECONDS = 45.0
 """Time that pytest has to end the programs that its tests have started."""
 
@@ -86,7 +88,7 @@ def run_tests(
 ) -> Part:
     """Run some tests for so long at most, with these variables of the environment. Nothing of them is left running."""
     if seconds <= 0:
-        return Part(name, 0.0, [], [], [each for each in given if each.startswith("tests/")])
+        return Part(name, 0.0, [], [], _paths(given))
     progress = folder / f"{name}.jsonl"
     progress.touch()
     began = time.monotonic()
@@ -114,8 +116,12 @@ def run_tests(
         if is_whole:
             part.failures.append(Failure(name, f"pytest {' '.join(given)}", f"nothing ran; see {log.name}"))
         else:
-            part.missed.extend(each for each in given if each.startswith("tests/"))
+            part.missed.extend(_paths(given))
     return part
+
+
+def _paths(given: list[str]) -> list[str]:
+    return [each for each in given if each.partition("/")[0] == "tests"]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -251,6 +257,7 @@ def parts(seed: int) -> list[tuple[str, list[str], dict[str, str]]]:
         ("tests", [*arguments(Lane.SOAK), *at_once], {}),
         ("spark", [*arguments(Lane.SOAK, spark=True)], {}),
         ("scenarios", ["tests/scenarios", *OF_SEEDS, *at_once], fresh),
+        ("properties", [*arguments(Lane.CHECK), "-m", "hypothesis", *at_once], {"SLOTREEVE_EXAMPLES": EXAMPLES}),
     ]
 
 

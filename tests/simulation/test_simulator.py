@@ -14,8 +14,8 @@ from slotreeve_simulator.shrink import shrink
 
 import tests.simulation.planted_bugs  # noqa: F401 - adds its bugs
 
-MINUTES = 0.5
-"""Of faults, in virtual time. The soak plays the whole of each scenario, with fresh seeds."""
+MINUTES = 0.25
+"""Of faults, in virtual time: a storm or two. The soak plays the whole of each scenario, with fresh seeds."""
 
 
 @pytest.mark.parametrize("scenario", built_in())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -83,10 +84,14 @@ def _schemas(operations: Iterable[RestOperation[Handler]]) -> Json:
         types.update(dict.fromkeys(body for body in bodies if body is not None))
     # Queries have no schema of their own, but what their fields refer to.
     of_queries = {operation.query: None for operation in operations}
-    _, found = msgspec.json.schema_components([*types, *of_queries], ref_template=_REF)
-    for query in of_queries:
-        del found[query.__name__]
-    return found
+    hidden = {query.__name__ for query in of_queries}
+    return {name: schema for name, schema in _components(*types, *of_queries).items() if name not in hidden}
+
+
+@functools.cache
+def _components(*types: type[Struct]) -> Json:
+    """The schemas of these types and of what they refer to, found once in a process; callers leave it as it is."""
+    return msgspec.json.schema_components(types, ref_template=_REF)[1]
 
 
 def _operation(operation: RestOperation[Handler], about: RestDescription) -> Json:
@@ -110,10 +115,9 @@ def _places(path: str, about: RestDescription) -> list[Json]:
 
 
 def _parameters(query: type[Struct]) -> list[Json]:
-    _, found = msgspec.json.schema_components([query], ref_template=_REF)
     return [
         {"name": name, "in": "query", "required": False, "schema": schema}
-        for name, schema in found[query.__name__]["properties"].items()
+        for name, schema in _components(query)[query.__name__]["properties"].items()
     ]
 
 

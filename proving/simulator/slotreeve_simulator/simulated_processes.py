@@ -6,11 +6,13 @@ time are simulated.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
 
-from slotreeve.catalogue import Catalogue
+from slotreeve.catalogue import ENTRY_POINT_GROUP, Catalogue
 from slotreeve.keys import KeyRing
 from slotreeve.model.nodes import Role
 from slotreeve.ports.transport import dialled
@@ -31,6 +33,12 @@ from slotreeve_simulator.process_clock import ProcessClock
 from slotreeve_simulator.processor import SimulatedProcessor
 
 FIRST_PORT = 7700
+
+
+@functools.cache
+def _installed_plugins() -> tuple[EntryPoint, ...]:
+    """What is installed, read once: all distributions are looked at, and a test makes many clusters."""
+    return tuple(entry_points(group=ENTRY_POINT_GROUP))
 
 
 class SimulatedProcesses:
@@ -67,7 +75,7 @@ class SimulatedProcesses:
         self.drifts: dict[str, float] = {}
         self._dead: list[object] = []
         self._histories: dict[str, ServerHistory] = {}
-        self.catalogue = Catalogue.load()
+        self.catalogue = Catalogue.load(_installed_plugins())
         self._client_numbers = itertools.count(1)
         self._ports = itertools.count(FIRST_PORT, 4)
         self._addresses: dict[str, str] = {}

@@ -339,7 +339,7 @@ REQUESTS = st.tuples(
 )
 
 
-@settings(derandomize=True, max_examples=50)
+@settings(derandomize=True)
 @given(st.lists(REQUESTS, min_size=10, max_size=30))
 def test_whatever_is_sent_is_answered_below_500(requests: list[tuple[str, str, str, bytes]]) -> None:
     async def story(scene: AdminScene) -> None:

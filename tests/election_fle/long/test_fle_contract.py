@@ -1,13 +1,11 @@
+"""The election suite against FLE, with its own ensemble on virtual time."""
+
 from __future__ import annotations
 
 from slotreeve_conformance.election import ElectionContract
-from slotreeve_conformance.election_backend import ElectionBackend, InstalledBackend
+from slotreeve_conformance.election_backend import ElectionBackend
 
-
-class FleBackend(InstalledBackend):
-    name = "fle"
-    fail_over_seconds = 0.7
-    hand_over_seconds = 0.1
+from tests.election_fle.fle_backend import FleBackend
 
 
 class TestFle(ElectionContract):

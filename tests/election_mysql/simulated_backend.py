@@ -1,4 +1,4 @@
-"""The election suite: against real servers, and against a table in memory on virtual time."""
+"""The lock election on a table in memory, on virtual time, as the election suite builds it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from slotreeve.clock import Timer
 from slotreeve.ports import Context, Election
-from slotreeve_conformance.election import ElectionContract
 from slotreeve_conformance.election_backend import ElectionBackend, RestorableStore, Store, UnreliableStore
 from slotreeve_conformance.virtual_time import VirtualClock
 from slotreeve_election_mysql.election import LockElection
@@ -129,13 +128,3 @@ class SimulatedBackend(ElectionBackend):
 class HastyBackend(SimulatedBackend):
     settle_seconds = 0.3
     timing = HASTY
-
-
-class TestSimulated(ElectionContract):
-    def make_backend(self) -> ElectionBackend:
-        return SimulatedBackend()
-
-
-class TestHasty(ElectionContract):
-    def make_backend(self) -> ElectionBackend:
-        return HastyBackend()

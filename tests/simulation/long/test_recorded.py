@@ -250,7 +250,7 @@ def test_a_recording_that_cannot_be_played_is_refused_with_file_and_key(
 
 
 def test_the_recorded_incident_of_the_manual_can_be_played_and_shows_its_symptom(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "simulator.md").read_text()
     section = page.partition("## Recorded incidents")[2].partition("\n## ")[0]
     file = tmp_path / "incident.toml"
     file.write_text("\n".join(line.strip() for line in section.splitlines() if line.startswith("    ")))

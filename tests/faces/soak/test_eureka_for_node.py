@@ -1,0 +1,16 @@
+"""Clients of Eureka for Node discover through two gateways behind HAProxy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faces.node_clients import follow_with_node
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+
+
+@pytest.mark.parametrize("kind", ["eureka", "eureka-delta"])
+def test_a_client_for_node_follows_every_change_whoever_is_killed(kind: str, tmp_path: Path) -> None:
+    follow_with_node(tmp_path, kind)
