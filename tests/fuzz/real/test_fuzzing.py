@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from slotreeve_fuzz.targets import TARGETS
 
-SECONDS = 3
+SECONDS = 2
 """Of each target: two minutes for all of them, with the time that they take to begin."""
 
 
