@@ -35,7 +35,7 @@ class Scene:
             assert name not in self.answers, "each is answered once"
             self.answers[name] = reply if error is None else error
 
-        self.lookups.ask(client, leader, WaitingLookup(Get(name), answered, 2.0, self.outbox.now() + seconds))
+        self.lookups.ask(leader, WaitingLookup(client, Get(name), answered, 2.0, self.outbox.now() + seconds))
 
     def open(self, leader: Peer = LEADER) -> list[str]:
         return [

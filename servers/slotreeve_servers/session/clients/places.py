@@ -4,8 +4,9 @@ once, and the holders of keys take turns."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 
+from slotreeve_servers.node.fair_queue import FairQueue
 from slotreeve_servers.node.outbox import Outbox, TurnEnd
 from slotreeve_servers.session.clients.clients import ConnectedClient
 
@@ -19,16 +20,11 @@ class Places:
     Args:
         most: so many clients have a place at the same time.
         begin: is called at the end of a turn, with each client that gets a place.
-
-    Attributes:
-        waiting: number of clients without a place.
     """
 
     def __init__(self, outbox: Outbox, most: int, begin: Callable[[ConnectedClient], None]) -> None:
         self._outbox, self._most, self._begin = outbox, most, begin
-        # By the holder of the key; the next holder is the first.
-        self._waiting: OrderedDict[Hashable, dict[ConnectedClient, None]] = OrderedDict()
-        self.waiting = 0
+        self._waiting = FairQueue[ConnectedClient]()
         self._taken: OrderedDict[ConnectedClient, float] = OrderedDict()
         self._fill = TurnEnd(outbox, self._give_places)
         self._is_timed = False
@@ -36,14 +32,17 @@ class Places:
 
     def come(self, client: ConnectedClient) -> None:
         """This client needs a place."""
-        theirs = self._waiting.setdefault(client.peer.holder, {})
-        self.waiting += client not in theirs
-        theirs[client] = None
+        self._waiting.add(client.peer.holder, client)
         self._fill.soon()
+
+    @property
+    def waiting(self) -> int:
+        """Number of clients without a place."""
+        return len(self._waiting)
 
     def is_waiting(self, client: ConnectedClient) -> bool:
         """Whether the client has had no place yet."""
-        return client in self._waiting.get(client.peer.holder, ())
+        return self._waiting.has(client.peer.holder, client)
 
     def has(self, client: ConnectedClient) -> bool:
         """Whether the client has a place."""
@@ -51,15 +50,13 @@ class Places:
 
     def leave(self, client: ConnectedClient) -> None:
         """The client needs no place any more."""
-        if self.is_waiting(client):
-            self._take_out(client.peer.holder, client)
+        self._waiting.remove(client.peer.holder, client)
         if self._taken.pop(client, None) is not None:
             self._fill.soon()
 
     def clear(self) -> None:
         """No client needs a place any more."""
         self._waiting.clear()
-        self.waiting = 0
         self._taken.clear()
 
     def _give_places(self) -> None:
@@ -70,24 +67,14 @@ class Places:
         free = self._most - len(self._taken)
         if self._is_crowded and 2 * free < self._most:
             free = 0  # clients that come together are much cheaper than one after the other, for every process
-        for _ in range(min(free, self.waiting)):
-            holder, theirs = next(iter(self._waiting.items()))
-            client = next(iter(theirs))
-            self._waiting.move_to_end(holder)
-            self._take_out(holder, client)
+        for _ in range(min(free, len(self._waiting))):
+            client = self._waiting.take()
             self._taken[client] = now + PLACE_SECONDS
             self._begin(client)
         self._is_crowded = bool(self._waiting)
         if self._waiting and not self._is_timed:
             self._is_timed = True
             self._outbox.after(max(0.0, next(iter(self._taken.values())) - now), self._look_again)
-
-    def _take_out(self, holder: Hashable, client: ConnectedClient) -> None:
-        theirs = self._waiting[holder]
-        del theirs[client]
-        self.waiting -= 1
-        if not theirs:
-            del self._waiting[holder]
 
     def _look_again(self) -> None:
         self._is_timed = False

@@ -58,8 +58,8 @@ class Listings:
             turn = _Turn(self, wish, led)
             for peer in led:
                 answered = partial(turn.answered, peer)
-                lookup = WaitingLookup(wish.asked, answered, ASK_SECONDS, wish.deadline)
-                self._lookups.ask(wish.request.peer, peer, lookup)
+                lookup = WaitingLookup(wish.request.peer, wish.asked, answered, ASK_SECONDS, wish.deadline)
+                self._lookups.ask(peer, lookup)
 
     def listed(self, wish: _Wish, led: Mapping[Peer, list[tuple[int, int]]], answers: list[Services]) -> None:
         """Every leader has listed its slots."""

@@ -4,15 +4,13 @@ it: what acknowledges registrations comes over the same links."""
 from __future__ import annotations
 
 import math
-from collections import OrderedDict, deque
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
 
 from slotreeve.errors import ConnectionLost, RequestTimeout
 from slotreeve.ports import Message
 
+from slotreeve_servers.node.fair_queue import FairQueue
 from slotreeve_servers.node.outbox import Answered, Outbox, Peer
 
 AT_ONCE = 16
@@ -20,9 +18,16 @@ AT_ONCE = 16
 acknowledgement waits behind those that the leader has sent. The original has no bound."""
 
 
-class WaitingLookup(NamedTuple):
-    """A question that was not sent yet. ``until``: nobody needs its answer later, on the server's clock."""
+@dataclass(frozen=True, slots=True, eq=False)
+class WaitingLookup:
+    """A question that was not sent yet.
 
+    Attributes:
+        client: who asks.
+        until: nobody needs its answer later, on the server's clock.
+    """
+
+    client: Peer
     message: Message
     answered: Answered
     timeout_seconds: float
@@ -35,11 +40,11 @@ class AskedLeader:
 
     Attributes:
         open: questions without an answer.
-        waiting: those that wait, with who asks, by the holder of its key. The next holder is the first.
+        waiting: those that wait, by the holder of the key of who asks.
     """
 
     open: int = 0
-    waiting: OrderedDict[Hashable, deque[tuple[Peer, WaitingLookup]]] = field(default_factory=OrderedDict)
+    waiting: FairQueue[WaitingLookup] = field(default_factory=FairQueue)
 
 
 class Lookups:
@@ -58,20 +63,17 @@ class Lookups:
         self._leaders: dict[Peer, AskedLeader] = {}
         self.shed = 0
 
-    def ask(self, client: Peer, leader: Peer, lookup: WaitingLookup) -> None:
-        """Ask the leader on behalf of the client. ``lookup.answered`` is called once, with an error where the leader
+    def ask(self, leader: Peer, lookup: WaitingLookup) -> None:
+        """Ask the leader. ``lookup.answered`` is called once, with an error where the leader
         cannot be asked, maybe before this method has returned; not at all where the client has gone."""
         asked = self._leaders.setdefault(leader, AskedLeader())
-        asked.waiting.setdefault(client.holder, deque()).append((client, lookup))
+        asked.waiting.add(lookup.client.holder, lookup)
         self._go_on(leader, asked)
 
     def _go_on(self, leader: Peer, asked: AskedLeader) -> None:
         while asked.waiting and asked.open < AT_ONCE:
-            holder, waiting = asked.waiting.popitem(last=False)
-            client, lookup = waiting.popleft()
-            if waiting:
-                asked.waiting[holder] = waiting
-            if self._outbox.silent_for(client) == math.inf:
+            lookup = asked.waiting.take()
+            if self._outbox.silent_for(lookup.client) == math.inf:
                 continue
             if self._outbox.now() > lookup.until:
                 self.shed += 1

@@ -72,7 +72,7 @@ class Reads:
         peer, epoch = leader
         page = read.page
         fetch = Fetch(read.slot, epoch, page.data_info_id, page.start, page.version)
-        self._lookups.ask(read.request.peer, peer, WaitingLookup(fetch, answered, ASK_SECONDS, read.deadline))
+        self._lookups.ask(peer, WaitingLookup(read.request.peer, fetch, answered, ASK_SECONDS, read.deadline))
 
     def _again(self, read: Read, why: str) -> None:
         if self._outbox.now() < read.deadline:
