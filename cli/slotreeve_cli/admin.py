@@ -201,7 +201,7 @@ def _order(where: _Where, output: Output, change: Callable[[Orders], Orders] | N
     from slotreeve_client.tools import run_async
     from slotreeve_protocol.orders import Orders
 
-    from slotreeve_cli.printing import print_rows
+    from slotreeve_cli.printing import as_text, print_rows
     from slotreeve_cli.through_gateway import gateway_of
 
     through = gateway_of(where.gateway, where.token_file)
@@ -210,7 +210,7 @@ def _order(where: _Where, output: Output, change: Callable[[Orders], Orders] | N
     else:
         for act in acts:
             for sentence in through.act(*act).sentences:
-                typer.echo(sentence, err=True)
+                typer.echo(as_text(sentence), err=True)
         intent = through.read("orders", Orders)
     row: dict[str, object] = {
         "banned": sorted(intent.banned),

@@ -71,11 +71,11 @@ def _show(report: DelaysReport, service: str) -> None:
     """Print it for people. The text that servers say is shown without control characters."""
     from msgspec.structs import asdict
 
-    from slotreeve_cli.printing import as_line, print_rows
+    from slotreeve_cli.printing import as_text, print_rows
 
     if report.delay_ms is not None and report.share is not None:
         typer.echo(f"Wanted: {100 * report.share:g} % of the pushes within {report.delay_ms:g} ms.")
-        typer.echo("\n".join(map(as_line, report.burning)) or "It is kept.")
+        typer.echo("\n".join(map(as_text, report.burning)) or "It is kept.")
         print_rows(_windows(report), Rows.TABLE)
     if service:
         typer.echo()
@@ -94,7 +94,7 @@ def _show(report: DelaysReport, service: str) -> None:
                 for one in report.service
             ],
             Rows.TABLE,
-            empty=f"no server has a subscriber of {as_line(service)}",
+            empty=f"no server has a subscriber of {as_text(service)}",
         )
     typer.echo()
     print_rows([asdict(one) for one in report.stages], Rows.TABLE, empty="no server tells of delays")

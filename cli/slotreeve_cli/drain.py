@@ -84,11 +84,12 @@ async def _drain(metas: list[str], cluster: str, name: str, dry_run: bool, timeo
 async def _drain_through(gateway: ThroughGateway, name: str, dry_run: bool, timeout: float) -> None:
     from urllib.parse import quote
 
+    from slotreeve_cli.printing import as_text
     from slotreeve_cli.through_gateway import MembersSaid
 
     with _refused():
         act = gateway.act("PUT", f"drains/{quote(name, safe='')}", dry_run=dry_run)
-    typer.echo("\n".join(act.sentences))
+    typer.echo("\n".join(map(as_text, act.sentences)))
     if dry_run:
         return
 

@@ -91,6 +91,6 @@ def _data(provider: Provider) -> str | list[str]:
 
 
 def _shown(value: object) -> str:
-    from slotreeve_cli.printing import as_line
+    from slotreeve_cli.printing import as_text
 
-    return "" if value is None else as_line(value)
+    return "" if value is None else as_text(value)

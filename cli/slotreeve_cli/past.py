@@ -100,7 +100,7 @@ async def _events(
 def _print_events(past: Past, most: int, output: Output) -> None:
     from slotreeve_events.stories import decoded_event, sentence
 
-    from slotreeve_cli.printing import as_line
+    from slotreeve_cli.printing import as_text
     from slotreeve_cli.times import shown_time
 
     found = sorted(((decoded_event(e.event), e.event) for _, e in past.events), key=lambda pair: pair[0].at_ms)
@@ -108,7 +108,7 @@ def _print_events(past: Past, most: int, output: Output) -> None:
         if output is Output.JSON:
             print(body.decode(), flush=True)
         else:
-            print(f"{shown_time(event.at_ms)}  {as_line(sentence(event))}", flush=True)
+            print(f"{shown_time(event.at_ms)}  {as_text(sentence(event))}", flush=True)
 
 
 def diff(
@@ -176,7 +176,7 @@ def why(
     with times, reasons, and who noticed. Exit code 3 if nothing is known of it."""
     from slotreeve_client.tools import asked, run_async
 
-    from slotreeve_cli.printing import as_line, print_rows
+    from slotreeve_cli.printing import as_text, print_rows
     from slotreeve_cli.times import shown_time
 
     begins, _ = _moments(since, "now")
@@ -191,7 +191,7 @@ def why(
         print_rows(rows, output)
     else:
         for row in rows:
-            print(f"{row['at']}  {as_line(row['what'])}")
+            print(f"{row['at']}  {as_text(row['what'])}")
     if not rows:
         typer.echo(f"nothing is known of {' '.join(what)} since then", err=True)
     _end(past, begins)

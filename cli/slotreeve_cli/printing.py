@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,9 +12,6 @@ from slotreeve_cli.options import Output, Rows
 
 if TYPE_CHECKING:
     from slotreeve_cli.through_gateway import ActSaid
-
-_FIELD_ENDS = re.compile(r"[\t\n]").sub
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]").sub
 
 
 def print_json(value: object) -> None:
@@ -58,7 +54,7 @@ def print_rows(
     elif output is Rows.TSV:
         names: list[object] = [*rows[0]] if rows else []
         for line in [names, *([*row.values()] for row in rows)]:
-            print("\t".join(_FIELD_ENDS(" ", as_text(value)) for value in line))
+            print("\t".join(as_text(value) for value in line))
     else:
         hidden = () if output is Rows.WIDE else only_wide
         _print_table([{name: row[name] for name in row if name not in hidden} for row in rows], title, empty)
@@ -75,7 +71,7 @@ def _print_table(rows: Sequence[dict[str, object]], title: str, empty: str) -> N
         console.print(empty)
         return
     table = Table(title=title or None, title_justify="left", header_style="bold", box=None, pad_edge=False)
-    cells = [[as_line(value) for value in row.values()] for row in rows]
+    cells = [[as_text(value) for value in row.values()] for row in rows]
     needed = 0
     for number, (column, value) in enumerate(rows[0].items()):
         words = [word for text in (column, *(line[number] for line in cells)) for word in text.split()]
@@ -89,18 +85,10 @@ def _print_table(rows: Sequence[dict[str, object]], title: str, empty: str) -> N
 
 
 def as_text(value: object) -> str:
-    """A value in a table. Control characters are escaped: what others published must not steer the terminal."""
+    """A value in one line. Control characters and ends of lines are escaped: what others have named must not steer the
+    terminal, nor look like another line."""
     if isinstance(value, float):
         return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
     if isinstance(value, list | tuple):
         return ", ".join(map(as_text, value))
-    return "-" if value is None else _CONTROL(_escaped, str(value))
-
-
-def as_line(value: object) -> str:
-    """A value that stands in one line: ends of lines are escaped, too, so that no text looks like another line."""
-    return in_a_line(as_text(value))
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape").decode()
+    return "-" if value is None else in_a_line(str(value))

@@ -124,20 +124,20 @@ def status(
     code 1 where something is not."""
     from msgspec.structs import asdict
 
-    from slotreeve_cli.printing import print_json, print_rows
+    from slotreeve_cli.printing import as_text, print_json, print_rows
     from slotreeve_cli.through_gateway import gateway_of
 
     report = _report(meta, cluster, gateway_of(gateway, token_file))
     if output is Output.JSON:
         print_json(report)
     else:
-        typer.echo("The cluster is well." if report.well else "\n".join(report.problems))
+        typer.echo("The cluster is well." if report.well else "\n".join(map(as_text, report.problems)))
         led = f"{report.leader} leads in term {report.term} ({report.election})" if report.leader else "nobody leads"
         planning = ", the next table is being made" if report.is_planning else ""
         typer.echo(f"\n{led}; {report.slots} slots, table {report.table_epoch}{planning}\n")
         print_rows(list(map(asdict, report.servers)), Rows.TABLE, only_wide=ONLY_WIDE)
         if report.news:
-            typer.echo("\n" + "\n".join(report.news))
+            typer.echo("\n" + "\n".join(map(as_text, report.news)))
     if not report.well:
         raise typer.Exit(1)
 

@@ -140,10 +140,13 @@ class HttpConnection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is complete."""
+        """The request is complete. Where it was answered before that, the connection waits for the next one."""
         self._unparsed_bytes = 0
-        self._awaited = _Awaited.NOTHING
-        self._places.asks(self)
+        if self._is_answering:
+            self._awaited = _Awaited.NOTHING
+            self._places.asks(self)
+        else:
+            self._await(_Awaited.REQUEST, self._limits.head_seconds)
         super().on_message_complete()
 
     def on_response_complete(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 
 from slotreeve.clock import Clock
 from slotreeve.errors import SlotreeveError
@@ -20,7 +20,7 @@ log = logging.getLogger("slotreeve.gateway")
 
 TELL_SECONDS = 1.0
 MOST_UNTOLD = 1_000
-"""So many wait while no meta server answers; older ones are only counted, first those of strangers."""
+"""So many wait while no meta server answers. Beyond that the oldest of whoever has the most is only counted."""
 LOST = ("callers", "", "denied; they are not told one by one, because no meta server answered for a time")
 
 
@@ -39,17 +39,17 @@ class DeniedCallers:
 
     def note(self, author: str, reason: str) -> None:
         """The caller of the present request was denied something. ``author``: its token, for people."""
-        holder = "" if author in STRANGERS else author
-        self._denials.note(author, ORIGIN.get().address, reason, holder)
+        self._denials.note(author, ORIGIN.get().address, reason, _holder(author))
 
     def _add(self, denied: Denied) -> None:
         who = f"{denied.author} at {denied.address or 'an unknown address'}"
         log.info("%s is denied %d times: %s", in_a_line(who), denied.count, in_a_line(denied.reason))
         self._untold.append(denied)
         if len(self._untold) > MOST_UNTOLD:
-            stranger = next((one for one in self._untold if one.author in STRANGERS), self._untold[0])
-            self._untold.remove(stranger)
-            self._lost += stranger.count
+            most, _ = Counter(_holder(one.author) for one in self._untold).most_common(1)[0]
+            oldest = next(one for one in self._untold if _holder(one.author) == most)
+            self._untold.remove(oldest)
+            self._lost += oldest.count
 
     async def run(self) -> None:
         """Tell what there is, for ever."""
@@ -70,3 +70,8 @@ class DeniedCallers:
                 self._untold.extendleft(reversed(part))
                 self._lost += lost
                 return
+
+
+def _holder(author: str) -> str:
+    """Of which token the author has proven to be the holder; empty: of none."""
+    return "" if author in STRANGERS else author

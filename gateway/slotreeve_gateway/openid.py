@@ -6,6 +6,7 @@ The signature is checked by PyJWT. Algorithms with a shared secret are never tak
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -37,6 +38,8 @@ MOST_KNOWN = 10_000
 """So many tokens whose signature was good are remembered."""
 LONGEST_TOKEN = 8_192
 MOST_LETTERS = 100
+NAME_HASH = " #"
+"""Stands between the shown part of a subject and its hash."""
 DISCOVERY = "/.well-known/openid-configuration"
 
 
@@ -53,7 +56,7 @@ class Claims:
 
     def __init__(self, claims: Mapping[str, object], groups_at: str) -> None:
         self.subject = str(claims["sub"])
-        self.name = "".join(c if c.isprintable() else "?" for c in self.subject[:MOST_LETTERS])
+        self.name = _name_of(self.subject)
         self.ends_ms = _ms(claims["exp"])
         self.begins_ms = _ms(claims.get("nbf", 0))
         self.groups = _groups(claims, groups_at)
@@ -215,6 +218,14 @@ def read_document(place: str) -> bytes:
     if len(body) > MOST_BYTES:
         raise ValueError(f"{place}: more than {MOST_BYTES} bytes")
     return body
+
+
+def _name_of(subject: str) -> str:
+    """The subject as it can be shown, with a hash where that had to be changed: no two subjects have one name."""
+    shown = "".join(c if c.isprintable() else "?" for c in subject[:MOST_LETTERS])
+    if shown == subject and NAME_HASH not in subject:
+        return shown
+    return f"{shown}{NAME_HASH}{hashlib.sha256(subject.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
 def _ms(seconds: object) -> int:

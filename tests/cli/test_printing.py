@@ -50,7 +50,7 @@ def test_a_table_that_does_not_fit_keeps_each_row_in_one_line_of_columns(capsys:
 def test_lines_for_programs_have_every_column_and_one_line_a_row(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(capsys, Rows.TSV, 40, only_wide=("process_id",)).splitlines()
     assert lines[0].split("\t") == [*ROWS[0]]
-    assert lines[2].split("\t") == ["data-2", "-", "-", "tab and end", "x", "3"]
+    assert lines[2].split("\t") == ["data-2", "-", "-", "tab\\tand\\nend", "x", "3"]
     print_rows([], Rows.TSV)
     assert capsys.readouterr().out == "\n"
 

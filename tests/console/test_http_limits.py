@@ -142,6 +142,21 @@ def test_a_body_that_is_not_complete_in_time_ends_its_connection(answers_first: 
     play(scenario, replace(WIDE, body_seconds=SOON))
 
 
+def test_a_body_that_comes_after_its_answer_does_not_keep_a_connection() -> None:
+    async def scenario(end: HttpEnd, application: Application) -> None:
+        callers = [await Caller.of(end) for _ in range(2)]
+        for caller in callers:
+            await caller.say(b"POST /other HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n")
+            assert b" 200 " in await caller.answer()
+            await caller.say(b"x")
+        await callers[1].say(GET)
+        assert b" 200 " in await callers[1].answer()
+        assert await callers[0].rest() == b""
+        assert await callers[1].rest() == b""
+
+    play(scenario, replace(WIDE, head_seconds=SOON, idle_seconds=SOON))
+
+
 def test_a_kept_connection_without_requests_ends_and_one_that_asks_is_kept() -> None:
     async def scenario(end: HttpEnd, application: Application) -> None:
         silent, asking = await Caller.of(end), await Caller.of(end)

@@ -250,7 +250,17 @@ def test_keys_that_cannot_be_used_change_nothing(document: bytes, why: str) -> N
 
 def test_no_subject_writes_lines_of_a_log() -> None:
     caller = Scene().access.caller(signed(sub="robot\n2026 the boss\x1b[31m\u2028" + "x" * 500))
-    assert caller.name == "subject " + ("robot?2026 the boss?[31m?" + "x" * 500)[:100]
+    shown, _, told_apart = caller.name.partition(" #")
+    assert shown == "subject " + ("robot?2026 the boss?[31m?" + "x" * 500)[:100]
+    assert len(told_apart) == 16
+
+
+def test_no_two_subjects_have_one_name() -> None:
+    access = Scene().access
+    long = "x" * 100
+    subjects = ["a\nb", "a\tb", "a?b", long, long + "1", long + "2"]
+    subjects.append(access.caller(signed(sub=long + "1")).name.removeprefix("subject "))
+    assert len({access.caller(signed(sub=subject)).name for subject in subjects}) == len(subjects)
 
 
 def test_groups_may_stand_within_another_claim() -> None:

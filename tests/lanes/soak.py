@@ -33,7 +33,7 @@ from tests.lanes.programs import MARK, end_all
 from tests.lanes.progress import PROGRESS, SEED
 
 CORPUS = ROOT / "tests/simulation/corpus.txt"
-ENDS = {"tests": 0.55, "spark": 0.7, "scenarios": 0.76, "properties": 0.82}
+ENDS = {"tests": 0.53, "spark": 0.67, "scenarios": 0.73, "properties": 0.82}
 """Share of the time after which a part is ended, so that there is some for the next; fresh seeds are the last."""
 OF_SEEDS = [
     f"tests/{module}.py"

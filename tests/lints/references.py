@@ -10,6 +10,7 @@ from tests.lints.sources import Finding
 
 INVARIANT = re.compile(r"\bI([1-9]\d?)\b")
 DOCUMENT = re.compile(r"\b(?:docs|proving/benchmarks|examples)/[\w./-]*\w")
+TEST = re.compile(r"`(tests/[\w/]+\.py)`")
 DECISION = re.compile(r"\bdecisions?[/ ](\d{4})\b")
 SCENARIO = re.compile(r"\bS([1-9]\d{0,2})\b")
 SECTION = re.compile(r"\b[Ss]pec(?:ification)?(?: sections?)? (\d+(?:\.\d+)+)")
@@ -43,9 +44,9 @@ def unlisted_invariants(prose: Prose) -> Iterator[Finding]:
 
 
 def missing_documents(prose: Prose) -> Iterator[Finding]:
-    """Documents and decisions that are named and are not there."""
+    """Documents, tests and decisions that are named and are not there."""
     for place, text in prose:
-        for name in DOCUMENT.findall(text):
+        for name in [*DOCUMENT.findall(text), *TEST.findall(text)]:
             if not (ROOT / name).exists():
                 yield Finding(place, f"names {name}", "there is no such file")
         for number in DECISION.findall(text):

@@ -175,8 +175,8 @@ def test_a_command_may_have_an_argument_for_each_option() -> None:
 
 
 def test_references_that_lead_nowhere_are_found() -> None:
-    text = "See docs/" + "nowhere.md, decision " + "9999, I" + "99, S" + "998, spec " + "98.7."
-    assert len([*references.missing_documents([("a.md", text)])]) == 2
+    text = "See `tests/" + "test_no.py`, docs/" + "nowhere.md, decision " + "9999, I" + "99, S" + "998, spec " + "98.7."
+    assert len([*references.missing_documents([("a.md", text)])]) == 3
     assert whats(references.unlisted_invariants([("a.md", text)])) == ["names the invariant I99"]
     assert len([*references.unexplained([("a.md", text)])]) == 2
 

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 
 import httpx
 from slotreeve.clock import LoopClock
+from slotreeve.errors import RequestTimeout
 from slotreeve_client import Client, Instance
 from slotreeve_mirror.following import Mirror
 from slotreeve_mirror.mirror import MirrorCore
@@ -57,10 +58,20 @@ class Mirrored:
         """Wait until the instances of a service are as ``check`` says; how long that took."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        while not check(await self.instances(service)):
-            assert loop.time() < began + seconds, (await self.instances(service), self.said)
+        found: dict[str, Instance] | None = None
+        while found is None or not check(found):
+            assert loop.time() < began + seconds, (found, self.said)
             await asyncio.sleep(0.01)
+            with suppress(RequestTimeout):  # a busy machine answers later
+                found = await self.instances(service)
         return loop.time() - began
+
+    async def until_listed(self, count: int, seconds: float = 30.0) -> None:
+        """Wait until so many services are there."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while (found := len(await self.client.list())) != count:
+            assert asyncio.get_running_loop().time() < deadline, (found, self.said)
+            await asyncio.sleep(0.01)
 
     async def until_said(self, text: str, seconds: float = 15.0) -> None:
         """Wait until the mirror has reported this."""

@@ -161,7 +161,8 @@ def test_while_no_meta_server_answers_denials_wait_and_those_beyond_a_bound_are_
     async def scenario(cluster: Cluster) -> None:
         transport, name, metas = cluster.asking("gateway-1")
         lost = DeniedCallers("gateway-1", ClusterServers(transport, name, ("127.0.0.1:1",)), VirtualClock())
-        denials = 0
+        lost.note("token modest", "no right to read a thing")
+        denials = 1
         while denials < MOST_UNTOLD + 150:
             for number in range(95):
                 lost.note(f"token dashboard-{number}", f"no right to read {denials}")
@@ -173,6 +174,7 @@ def test_while_no_meta_server_answers_denials_wait_and_those_beyond_a_bound_are_
         told = await cluster.record("denied")
         assert sum(event.count or 0 for event in told) == denials
         assert len(told) == MOST_UNTOLD + 1
+        assert any("modest" in sentence(event) for event in told)
 
     play(tmp_path, scenario)
 

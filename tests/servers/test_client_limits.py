@@ -50,6 +50,18 @@ def test_a_client_may_have_so_many_registrations_and_another_one_as_many() -> No
     assert (len(client.records), len(other.records), scene.limits.hit) == (3, 3, 3)
 
 
+def test_ends_of_what_a_client_does_not_have_count_as_requests() -> None:
+    """They are remembered for a while, for a registration that is still on its way."""
+    scene = Scene()
+    scene.limits.rules = FEW
+    client, burst = scene.client("client"), int(10 * BURST_SECONDS)
+    scene.publish(client, record(0), *[record(number, ends=True) for number in range(1, burst + 1)])
+    assert rejected(scene) == []
+    scene.publish(client, record(0, 2, ends=True), record(1, 2, ends=True))
+    assert rejected(scene) == [(11, "SR503")], "what the client has can always be ended"
+    assert sum(len(store.tombstones) for store in scene.registrations.stores.values()) == burst + 1
+
+
 def test_a_client_may_have_so_many_bytes() -> None:
     scene = Scene()
     scene.limits.rules = FEW

@@ -60,6 +60,16 @@ def test_timers_run_in_the_order_of_their_times_and_what_follows_from_one_before
     assert play(story) == []
 
 
+def test_time_that_has_only_cancelled_timers_can_be_skipped_and_does_not_end() -> None:
+    async def story(time: Timeline, clock: ProcessClock) -> None:
+        began = clock.now()
+        clock.call_later(2.0, lambda: None).cancel()
+        await time.skip()
+        assert clock.now() < began + 2.0
+
+    assert play(story) == []
+
+
 def test_time_passes_by_itself_at_the_pace_of_the_wall() -> None:
     async def story(time: Timeline, clock: ProcessClock) -> None:
         loop = asyncio.get_running_loop()

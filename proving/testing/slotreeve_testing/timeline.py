@@ -141,7 +141,7 @@ class Timeline:
     async def skip(self) -> None:
         """Let the time pass at once until the next timer has run."""
         async with self._turn:
-            if self._timers:
+            if self._next_due() < math.inf:
                 await self._step()
             else:
                 await self._settle()

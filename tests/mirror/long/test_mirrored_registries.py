@@ -182,7 +182,7 @@ def test_the_services_of_a_nacos_come_change_and_go_and_stay_while_it_is_down() 
         transport = httpx.MockTransport(there)
         async with mirrored(nacos, "http://nacos:8848/nacos", transport) as here:
             await here.until("shop", lambda found: found.keys() == {"10.0.0.1:8080"}, 30.0)
-            assert len(await here.client.list()) == 601
+            await here.until_listed(601)
             there.add("shop", 2, weight=0.5, healthy=False)
             await here.until("shop", lambda found: found.keys() == {"10.0.0.1:8080", "10.0.0.2:8080"})
             second = (await here.instances("shop"))["10.0.0.2:8080"]
@@ -363,7 +363,7 @@ def test_many_services_of_consul_take_turns_at_its_connections() -> None:
     async def story(_: Stage) -> None:
         async with mirrored(consul, "http://there", httpx.MockTransport(answer)) as here:
             await here.until(f"s{3 * MOST_WAITING - 1}", lambda found: len(found) == 1)
-            assert len(await here.client.list()) == len(there.names)
+            await here.until_listed(len(there.names))
         assert at_once[1] <= MOST_WAITING + 1
 
     run_story(story, faces="rest")

@@ -46,14 +46,17 @@ class ClientLimits:
             or client.weight + weight > WEIGHTS_PER_MEGABYTE * rules.most_megabytes
         )
 
-    def check_registration(self, client: ConnectedClient, record: Publisher) -> None:
-        """Refuse a record that is one too many, or too much. What ends a registration is never refused.
+    def check_registration(self, client: ConnectedClient, record: Publisher, now: float) -> None:
+        """Refuse a record that is one too many, or too much. What ends a registration of this client is never refused;
+        what ends one that it does not have here counts as a request, because it is remembered for a while.
 
         Raises:
             LimitReached: names the setting.
         """
         former, rules = client.records.get(record.register_id), self.rules
         if record.data is None:
+            if former is None:
+                self.check_request(client, now)
             return
         if former is None and len(client.records) >= rules.most_registrations:
             self._refuse(client, f"{rules.most_registrations} registrations", "most_registrations")
@@ -88,8 +91,8 @@ class ClientLimits:
             self._refuse(client, f"{self.rules.most_subscriptions} subscriptions", "most_subscriptions")
 
     def check_request(self, client: ConnectedClient, now: float) -> None:
-        """Count a lookup, a list or a request about leases, of all clients with one key together: to connect again, or
-        more often, gives nobody more.
+        """Count a lookup, a list, a request about leases or the end of what is not here, of all clients with one key
+        together: to connect again, or more often, gives nobody more.
 
         Raises:
             LimitReached: the client asks too often; names the setting.

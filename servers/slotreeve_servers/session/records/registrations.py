@@ -94,6 +94,7 @@ class Registrations:
                 or self._writes.waiting >= self.max_pending_writes
                 or (permit is not None and not permit.allows(Right.REGISTER, record.data_info_id))
                 or is_near(client, weight)
+                or (record.data is None and record.register_id not in client.records)
             ):
                 refusal = self._refusal(client, record)
                 if refusal is not None:
@@ -130,7 +131,7 @@ class Registrations:
             check_text("the zone", record.zone, MAX_ZONE_LENGTH)
             if client.permit is not None:
                 client.permit.check(Right.REGISTER, record.data_info_id)
-            self.limits.check_registration(client, record)
+            self.limits.check_registration(client, record, self._outbox.now())
             self.slot(record.data_info_id)
         except (ModelError, AccessError) as error:
             return error
