@@ -62,6 +62,18 @@ def test_ends_of_what_a_client_does_not_have_count_as_requests() -> None:
     assert sum(len(store.tombstones) for store in scene.registrations.stores.values()) == burst + 1
 
 
+def test_who_publishes_more_than_is_stored_leaves_room_for_others() -> None:
+    scene = Scene(most_pending=100)
+    greedy, second, modest = scene.client("client"), scene.client("second"), scene.client("modest")
+    scene.publish(greedy, *[record(0, version) for version in range(1, 101)])
+    assert (greedy.waiting, {code for _, code in rejected(scene)}) == (50, {"SR205"})
+    scene.publish(second, *[Publisher("second-0", SERVICE, n, 1, "session-1@1", "", (b"x",)) for n in range(1, 101)])
+    assert second.waiting == 25
+    rejected(scene)
+    scene.publish(modest, Publisher("modest-0", SERVICE, 1, 1, "session-1@1", "", (b"x",)))
+    assert rejected(scene) == []
+
+
 def test_a_client_may_have_so_many_bytes() -> None:
     scene = Scene()
     scene.limits.rules = FEW

@@ -47,5 +47,8 @@ class SessionSettings(Section):
         default=50_000, ge=1, description="Clients connected here with one key; more are turned away."
     )
     max_pending_writes: int = Field(
-        default=200_000, ge=1, description="Unacknowledged records above which publishes are refused."
+        default=200_000,
+        ge=1,
+        description="Unacknowledged records from which on publishes are refused; one client may have as many as there "
+        "is room left.",
     )

@@ -15,6 +15,7 @@ from slotreeve_protocol.slot_messages import Fetch
 
 from slotreeve_servers.node.outbox import Outbox, Request
 from slotreeve_servers.session.clients.permits import permit_of
+from slotreeve_servers.session.records.leader_waits import LeaderWaits
 from slotreeve_servers.session.records.lookups import Lookups, WaitingLookup
 from slotreeve_servers.session.records.routes import Routes
 
@@ -42,6 +43,8 @@ class Reads:
 
     def __init__(self, outbox: Outbox, routes: Routes, lookups: Lookups, slot_of: Callable[[str], int]) -> None:
         self._outbox, self._routes, self._lookups, self._slot_of = outbox, routes, lookups, slot_of
+        no_leader = partial(self._fail, why="it has no leader that can be reached")
+        self._leaderless = LeaderWaits[Read](outbox, self._is_led, self._try, no_leader)
 
     def get(self, page: Get, request: Request) -> None:
         """Read one page of a service; the reply is a Datum, or Failed.
@@ -67,16 +70,22 @@ class Reads:
                 self._again(read, str(error) if error is not None else "its leader does not serve it yet")
 
         if leader is None:
-            self._again(read, "it has no leader that can be reached")
+            self._leaderless.add(read.slot, read, read.deadline)
             return
         peer, epoch = leader
         page = read.page
         fetch = Fetch(read.slot, epoch, page.data_info_id, page.start, page.version)
         self._lookups.ask(peer, WaitingLookup(read.request.peer, fetch, answered, ASK_SECONDS, read.deadline))
 
+    def _is_led(self, slot: int) -> bool:
+        return self._routes.leader_of(slot) is not None
+
     def _again(self, read: Read, why: str) -> None:
         if self._outbox.now() < read.deadline:
             self._outbox.after(RETRY_SECONDS, partial(self._try, read))
         else:
-            text = f"slot {read.slot} of {read.page.data_info_id} cannot be read: {why}"
-            self._outbox.reply(read.request, Failed(RequestTimeout.code, text))
+            self._fail(read, why)
+
+    def _fail(self, read: Read, why: str) -> None:
+        text = f"slot {read.slot} of {read.page.data_info_id} cannot be read: {why}"
+        self._outbox.reply(read.request, Failed(RequestTimeout.code, text))

@@ -39,7 +39,9 @@ class Registrations:
 
     Args:
         process_id: of this session process; each record names it.
-        max_pending_writes: records on their way to slot leaders from which on publishes are refused.
+        max_pending_writes: records on their way to slot leaders from which on publishes are refused. One client may
+            have as many as there is room left (dynamic thresholds: Choudhury and Hahne, 1998): whoever fills a half
+            leaves the other half to others.
         limits: what each client may have.
         events: the event log, where one is written.
 
@@ -91,7 +93,7 @@ class Registrations:
                 or len(record.register_id) > MAX_REGISTER_ID_LENGTH
                 or len(record.zone) > MAX_ZONE_LENGTH
                 or not record.register_id.startswith(own)
-                or self._writes.waiting >= self.max_pending_writes
+                or self._writes.waiting + client.waiting >= self.max_pending_writes
                 or (permit is not None and not permit.allows(Right.REGISTER, record.data_info_id))
                 or is_near(client, weight)
                 or (record.data is None and record.register_id not in client.records)
@@ -118,8 +120,9 @@ class Registrations:
 
     def _refusal(self, client: ConnectedClient, record: Publisher) -> SlotreeveError | None:
         """Why a record is not taken; None where it is good after all. Called where it is not plainly good."""
-        if self._writes.waiting >= self.max_pending_writes:
-            return Backpressure(f"{self._writes.waiting} records are on their way to the data servers; send later")
+        if self._writes.waiting + client.waiting >= self.max_pending_writes:
+            waiting, own = self._writes.waiting, client.waiting
+            return Backpressure(f"{waiting} records are on their way to data servers, {own} of this client; send later")
         if record.weight > HEAVIEST:
             return ModelError(f"the record publishes more than {MAX_PAYLOAD_BYTES} bytes")
         if record.session != self._process_id:
