@@ -62,6 +62,15 @@ def test_ends_of_what_a_client_does_not_have_count_as_requests() -> None:
     assert sum(len(store.tombstones) for store in scene.registrations.stores.values()) == burst + 1
 
 
+def test_requests_of_all_kinds_are_counted_on_the_clock_that_stands_still_with_the_process() -> None:
+    scene = Scene()
+    scene.limits.rules, scene.outbox.unattended = FEW, 50.0
+    client = scene.client("client")
+    scene.publish(client, record(0, ends=True))
+    scene.limits.check_request(client, scene.outbox.attended())
+    assert rejected(scene) == []
+
+
 def test_who_publishes_more_than_is_stored_leaves_room_for_others() -> None:
     scene = Scene(most_pending=100)
     greedy, second, modest = scene.client("client"), scene.client("second"), scene.client("modest")

@@ -46,7 +46,7 @@ class ClientLimits:
             or client.weight + weight > WEIGHTS_PER_MEGABYTE * rules.most_megabytes
         )
 
-    def check_registration(self, client: ConnectedClient, record: Publisher, now: float) -> None:
+    def check_registration(self, client: ConnectedClient, record: Publisher, attended: float) -> None:
         """Refuse a record that is one too many, or too much. What ends a registration of this client is never refused;
         what ends one that it does not have here counts as a request, because it is remembered for a while.
 
@@ -56,7 +56,7 @@ class ClientLimits:
         former, rules = client.records.get(record.register_id), self.rules
         if record.data is None:
             if former is None:
-                self.check_request(client, now)
+                self.check_request(client, attended)
             return
         if former is None and len(client.records) >= rules.most_registrations:
             self._refuse(client, f"{rules.most_registrations} registrations", "most_registrations")
@@ -90,18 +90,19 @@ class ClientLimits:
         if len(client.watched) + len(client.configs) >= self.rules.most_subscriptions:
             self._refuse(client, f"{self.rules.most_subscriptions} subscriptions", "most_subscriptions")
 
-    def check_request(self, client: ConnectedClient, now: float) -> None:
+    def check_request(self, client: ConnectedClient, attended: float) -> None:
         """Count a lookup, a list, a request about leases or the end of what is not here, of all clients with one key
-        together: to connect again, or more often, gives nobody more.
+        together: to connect again, or more often, gives nobody more. ``attended``: seconds on the clock that stands
+        still while this process does.
 
         Raises:
             LimitReached: the client asks too often; names the setting.
         """
         rate, buckets, holder = self.rules.most_requests_per_second, self._buckets, client.peer.holder
-        left, asked_at = buckets.pop(holder, (rate * BURST_SECONDS, now))
-        left = min(rate * BURST_SECONDS, left + rate * (now - asked_at))
-        buckets[holder] = left - (left >= 1), now
-        while now - next(iter(buckets.values()))[1] > BURST_SECONDS:
+        left, asked_at = buckets.pop(holder, (rate * BURST_SECONDS, attended))
+        left = min(rate * BURST_SECONDS, left + rate * (attended - asked_at))
+        buckets[holder] = left - (left >= 1), attended
+        while attended - next(iter(buckets.values()))[1] > BURST_SECONDS:
             del buckets[next(iter(buckets))]  # it is full again
         if left < 1:
             self._refuse(client, f"{rate:g} requests a second", "most_requests_per_second")

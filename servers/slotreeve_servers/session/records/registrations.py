@@ -134,7 +134,7 @@ class Registrations:
             check_text("the zone", record.zone, MAX_ZONE_LENGTH)
             if client.permit is not None:
                 client.permit.check(Right.REGISTER, record.data_info_id)
-            self.limits.check_registration(client, record, self._outbox.now())
+            self.limits.check_registration(client, record, self._outbox.attended())
             self.slot(record.data_info_id)
         except (ModelError, AccessError) as error:
             return error
