@@ -136,6 +136,17 @@ def test_that_a_process_is_gone_at_which_a_client_arrived_is_noted_at_once() -> 
     assert scene.live(2.0) == []
 
 
+def test_a_client_whose_new_session_process_is_gone_has_the_grace_for_what_is_found_to_be_lost_later() -> None:
+    scene = Scene()
+    scene.tell(SESSION_2, ["a"], [])
+    scene.sessions.closed(SESSION_2)
+    scene.view(SESSION_1)
+    assert scene.live(GRACE / 2) == ["a-1"]
+    scene.report(record("a"))
+    assert scene.live(GRACE / 2 - 0.1) == ["a-1"]
+    assert scene.live(0.5) == []
+
+
 def test_nobody_arrives_any_more_at_a_process_that_no_view_has_named_and_that_is_gone() -> None:
     scene, stranger = Scene(), a_peer("session-3", Role.SESSION)
     scene.sessions.opened(stranger)

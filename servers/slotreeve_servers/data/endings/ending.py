@@ -117,7 +117,7 @@ class LostRecord(Ending):
         leaves_tombstone: its session server reported it, and has the record no more.
         gone: id of its session process, where that is gone; else empty.
         since: when it was lost, in attended seconds.
-        not_before: it stays until then, because of what a session server may not have said; 0 where there is nothing.
+        not_before: it stays until then, because a session server did not answer a mark; 0 where all answered.
     """
 
     __slots__ = ("gone", "leaves_tombstone", "not_before", "record", "since")

@@ -174,16 +174,11 @@ class Endings:
 
     def process_is_gone(self, process_id: str) -> None:
         """A session process is gone. A client that was sending everything again to it has the grace for what it has
-        elsewhere, as for what it has there."""
+        elsewhere, as for what it has there; also in slots that this server leads only later."""
         if process_id in self._back:
             for _ in self._forget_back():
                 pass  # what is left of its former absence counts no more
-        clients, until = self.presence.drop(process_id), self._outbox.attended() + self.grace_seconds
-        for client in clients:
-            for ending in self._by_client.get(client, ()):
-                if not ending.gone:
-                    ending.not_before = max(ending.not_before, until)
-        self.presence_changed(clients)
+        self.presence_changed(self.presence.process_is_gone(process_id, self._outbox.attended(), self.grace_seconds))
 
     def process_is_back(self, process_id: str) -> None:
         """A session process that was gone is a member or linked again: its clients are not lost."""
@@ -235,7 +230,7 @@ class Endings:
             until = max(until, returned) + RETURNING * grace
         elif ending.gone or self.presence.lately(self._outbox.attended(), grace) > FEW_CLIENTS:
             until += grace
-        return max(until, ending.not_before, self._nothing_before)
+        return max(until, ending.not_before, self.presence.awaited_until(ending.client), self._nothing_before)
 
     def held_since(self, ending: Ending) -> float:
         """Since when the longest time of the brake counts: the last that was heard of a registration, in attended

@@ -21,6 +21,7 @@ class ClientPresence:
     def __init__(self) -> None:
         self._arriving: dict[str, set[str]] = {}
         self._left_at: dict[str, float] = {}
+        self._awaited_until: dict[str, float] = {}
 
     def arrive(self, process_id: str, clients: Iterable[str]) -> None:
         """These clients are connected to the session process and send their records again."""
@@ -41,6 +42,19 @@ class ClientPresence:
         clients = [client for client, processes in self._arriving.items() if process_id in processes]
         self.arrived(process_id, clients)
         return clients
+
+    def process_is_gone(self, process_id: str, now: float, grace_seconds: float) -> list[str]:
+        """The session process is gone. The clients that arrived there are awaited elsewhere for the grace: it is a fact
+        about them, because what they had published may be found in a slot only later. Returns them."""
+        self._awaited_until = {client: until for client, until in self._awaited_until.items() if until > now}
+        clients = self.drop(process_id)
+        self._awaited_until.update(dict.fromkeys(clients, now + grace_seconds))
+        return clients
+
+    def awaited_until(self, client: str) -> float:
+        """Until when the client is awaited, because the session process at which it arrived is gone; 0.0 where none
+        is."""
+        return self._awaited_until.get(client, 0.0)
 
     def is_arriving(self, client: str) -> bool:
         """Whether the client may still send again what it had published."""
