@@ -19,7 +19,8 @@ from slotreeve_face_consul.stand_ins import said, stand_ins_of
 log = logging.getLogger("slotreeve.gateway")
 
 MOST_WAITING = 10_000
-"""Instances that wait to be looked for; further ones are not, and their namesakes end with their leases."""
+"""Instances that wait to be looked for. Beyond that the newest of the caller with the most is not, and its namesakes
+end with their leases."""
 LEASES_AT_ONCE = 20_000
 """Leases in one question: ids times services."""
 
@@ -36,7 +37,8 @@ class FormerNames:
 
     An agent of Consul stands for one machine and knows each id once, so the new registration takes the old one's place.
     A gateway stands for all machines, so the address must be the same, too. Where this gateway has seen the id before,
-    the caller waits for it; else the leaders of all slots are asked beside, with a small share of the time.
+    the caller waits for it; else the leaders of all slots are asked beside, with a small share of the time. There
+    callers take turns, and an error ends nobody else's search.
 
     Args:
         end: ends an instance of a service by its id.
@@ -46,7 +48,8 @@ class FormerNames:
         self, registry: Registry, places: InstancePlaces, clock: Clock, end: Callable[[str, str], Awaitable[None]]
     ) -> None:
         self._registry, self._places, self._clock, self._end = registry, places, clock, end
-        self._waiting: dict[tuple[str, str], _Registered] = {}
+        # By author and id; the first author is the next one.
+        self._waiting: dict[str, dict[str, _Registered]] = {}
         self._looking: asyncio.Task[None] | None = None
 
     async def stop(self) -> None:
@@ -67,32 +70,34 @@ class FormerNames:
 
     def look_for(self, service: str, instance: Instance, caller: Caller) -> None:
         """Look for namesakes of an instance in all services, beside."""
-        if len(self._waiting) >= MOST_WAITING:
-            return
-        self._waiting[caller.author, instance.id] = _Registered(service, instance, caller)
+        self._waiting.setdefault(caller.author, {})[instance.id] = _Registered(service, instance, caller)
+        if sum(map(len, self._waiting.values())) > MOST_WAITING:
+            max(self._waiting.values(), key=len).popitem()
         if self._looking is None:
             self._looking = asyncio.get_running_loop().create_task(self._look(), name="former names")
 
     async def _look(self) -> None:
         try:
             while self._waiting:
-                began = self._clock.now()
+                began, author = self._clock.now(), next(iter(self._waiting))
                 try:
-                    await self._look_for_some()
-                except SlotreeveError as error:
-                    log.warning("instances of a former name are not looked for: %s; they end with their leases", error)
-                except Exception:
-                    # A defect, which those that wait may meet at once.
-                    self._waiting.clear()
-                    log.exception("instances of a former name are not looked for; they end with their leases")
+                    await self._look_for_some(author)
+                except Exception as error:
+                    self._waiting.pop(author, None)
+                    what = f"former names of what {author} registered are not looked for"
+                    is_defect = not isinstance(error, SlotreeveError)
+                    log.warning("%s: %s; they end with their leases", what, error, exc_info=is_defect)
                 await self._clock.sleep(self._clock.now() - began)
         finally:
             self._looking = None
 
-    async def _look_for_some(self) -> None:
+    async def _look_for_some(self, author: str) -> None:
         await self._registry.directory.services()
         some = max(1, LEASES_AT_ONCE // (1 + 2 * len(self._registry.directory.listed)))
-        asked = [self._waiting.pop(key) for key in list(islice(self._waiting, some))]
+        theirs = self._waiting.pop(author)
+        asked = [theirs.pop(key) for key in list(islice(theirs, some))]
+        if theirs:
+            self._waiting[author] = theirs
         by_caller: dict[int, list[_Registered]] = {}
         for one in asked:
             by_caller.setdefault(id(one.caller), []).append(one)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from slotreeve_conformance.virtual_time import VirtualClock, run
+from slotreeve_face_consul import former_names
 from slotreeve_gateway.token_access import TokenAccess
 from slotreeve_gateway.vouched_access import VouchedAccess
 from slotreeve_protocol.tokens import Token, Tokens, hash_of
@@ -56,6 +57,31 @@ def play(story: Story, **rights: list[str]) -> None:
             await story(cluster, gateway, access)
 
     run(main)
+
+
+def test_a_caller_that_registers_very_many_leaves_room_for_the_former_names_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(former_names, "MOST_WAITING", 3)
+
+    async def story(cluster: SimulatedCluster, first: GatewayOnTrial, access: GivenTokens) -> None:
+        second = GatewayOnTrial(cluster, "gateway-2", access)
+        await second.start_face("consul", {})
+        await first.put("/v1/agent/service/register", agent("shop.Old", "id-1"), headers=by("shop"))
+        await asyncio.sleep(1.5)
+        async with asyncio.TaskGroup() as group:
+            for number in range(10):
+                body = agent("crowd.Many", f"id-{number}", "10.0.0.2")
+                group.create_task(second.put("/v1/agent/service/register", body, headers=by("crowd")))
+            group.create_task(second.put("/v1/agent/service/register", agent("shop.New", "id-1"), headers=by("shop")))
+        for _ in range(100):
+            if not (await first.get("/v1/health/service/shop.Old", headers=by("shop"))).json:
+                break
+            await asyncio.sleep(0.1)
+        assert (await first.get("/v1/health/service/shop.Old", headers=by("shop"))).json == []
+        assert len((await first.get("/v1/health/service/shop.New", headers=by("shop"))).json) == 1
+
+    play(story, shop=["read:shop.*", "register:shop.*"], crowd=["read:crowd.*", "register:crowd.*"])
 
 
 @pytest.mark.parametrize(
