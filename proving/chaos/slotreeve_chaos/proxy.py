@@ -8,6 +8,8 @@ import logging
 from dataclasses import dataclass
 from typing import Protocol
 
+from slotreeve_chaos.listener import Listener
+
 log = logging.getLogger("slotreeve.chaos")
 
 CHUNK_BYTES = 64 * 1024
@@ -78,8 +80,7 @@ class Proxy:
 
     def __init__(self, address: str, target: str, diallers: DiallerNames) -> None:
         self._address, self._target, self._diallers = address, target, diallers
-        self._server: asyncio.Server | None = None
-        self._forwarding: set[asyncio.Task[None]] = set()
+        self._listener = Listener(self._forward)
         self._passages: set[_Passage] = set()
         self._cuts: list[ProxyCut] = []
         self.delay_seconds = 0.0
@@ -88,16 +89,12 @@ class Proxy:
     async def start(self) -> None:
         """Listen."""
         host, _, port = self._address.rpartition(":")
-        self._server = await asyncio.start_server(self._accept, host, int(port))
+        await self._listener.listen(host, int(port))
 
     async def stop(self) -> None:
         """Stop listening and end every connection."""
-        if self._server is not None:
-            self._server.close()
         self.reset()
-        for task in self._forwarding:
-            task.cancel()
-        await asyncio.gather(*self._forwarding, return_exceptions=True)
+        await self._listener.close()
 
     async def identify(self) -> None:
         """Look up which process made each connection. Call it before a cut that names a process."""
@@ -126,21 +123,11 @@ class Proxy:
         for passage in self._passages:
             passage.obey(self._cuts)
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._forward(reader, writer))
-        self._forwarding.add(task)
-        task.add_done_callback(self._forwarding.discard)
-
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if any(cut.refuses and cut.dialler is None for cut in self._cuts):
-            writer.transport.abort()
             return
         host, _, port = self._target.rpartition(":")
-        try:
-            far_reader, far_writer = await asyncio.open_connection(host, int(port))
-        except OSError:
-            writer.transport.abort()
-            return
+        far_reader, far_writer = await asyncio.open_connection(host, int(port))
         passage = _Passage(writer, far_writer)
         try:
             if any(cut.dialler is not None for cut in self._cuts):

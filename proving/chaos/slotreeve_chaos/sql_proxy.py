@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from slotreeve_conformance.sql_schedule import Moment, Schedule, Statement
 
+from slotreeve_chaos.listener import Listener
 from slotreeve_chaos.sql_servers import SqlServer
 from slotreeve_chaos.sql_wire import WIRES, Wire
 
@@ -27,51 +28,27 @@ class SqlProxy:
         """``seen`` is called whenever a statement or an answer comes by."""
         self._node, self._server, self._schedule, self._seen = node, server, schedule, seen
         self._links: set[_Link] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._is_closed = False
+        self._listener = Listener(self._forward)
         self.dsn = ""
 
     async def __aenter__(self) -> SqlProxy:
         """Listen on a free port of the loopback."""
-        self._listener = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
-        host, port = self._listener.sockets[0].getsockname()
-        self.dsn = self._server.dsn(address=f"{host}:{port}")
+        self.dsn = self._server.dsn(address=await self._listener.listen())
         if self._server.dialect == "postgres":
             self.dsn += "?sslmode=disable&gssencmode=disable"
         return self
 
     async def __aexit__(self, *_error: object) -> None:
         """End every connection."""
-        self._is_closed = True
-        self._listener.close()
-        self.cut()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._listener.wait_closed()
-        await asyncio.sleep(0)  # connections that came meanwhile were aborted, and end now
+        await self._listener.close()
 
     def cut(self) -> None:
         """End every connection; new ones may be made."""
         for link in list(self._links):
             link.cut()
 
-    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._is_closed:
-            writer.transport.abort()
-            return
-        task = asyncio.get_running_loop().create_task(self._forward(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        # Also where the task was cancelled before its first step.
-        task.add_done_callback(lambda _task: writer.transport.abort())
-
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            far_reader, far_writer = await asyncio.open_connection(self._server.host, self._server.port)
-        except OSError:
-            writer.transport.abort()
-            return
+        far_reader, far_writer = await asyncio.open_connection(self._server.host, self._server.port)
         number = next(_numbers)
         link = _Link(
             WIRES[self._server.dialect](),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
 
+from slotreeve_chaos.listener import Listener
 from slotreeve_chaos.sql_servers import SqlServer
 
 CHUNK_BYTES = 64 * 1024
@@ -23,7 +25,7 @@ class SqlRoad:
         self.leads_to, self.delay_seconds, self.bytes_per_second = leads_to, delay_seconds, bytes_per_second
         self._open = asyncio.Event()
         self._open.set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._listener = Listener(self._accepted)
         self._writers: set[asyncio.StreamWriter] = set()
         self._address = ""
         self._stall: tuple[bytes, float] = b"", 0.0
@@ -36,17 +38,12 @@ class SqlRoad:
 
     async def __aenter__(self) -> SqlRoad:
         """Listen on a free port of the loopback."""
-        self._listener = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
-        self._address = "{}:{}".format(*self._listener.sockets[0].getsockname())
+        self._address = await self._listener.listen()
         return self
 
     async def __aexit__(self, *_error: object) -> None:
         """End every connection."""
-        self._listener.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self.cut()
+        await self._listener.close()
 
     def block(self) -> None:
         """Nothing passes any more; connections stay."""
@@ -73,18 +70,21 @@ class SqlRoad:
             writer.transport.abort()
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
-        try:
+        with self._cuttable(writer):
             await self._open.wait()
             far_reader, far_writer = await asyncio.open_connection(self.leads_to.host, self.leads_to.port)
-        except OSError:
+            with self._cuttable(far_writer):
+                await asyncio.gather(self._carry(reader, far_writer), self._carry(far_reader, writer))
+
+    @contextlib.contextmanager
+    def _cuttable(self, writer: asyncio.StreamWriter) -> Iterator[None]:
+        """Meanwhile a cut ends this connection; then it is ended."""
+        self._writers.add(writer)
+        try:
+            yield
+        finally:
+            self._writers.discard(writer)
             writer.transport.abort()
-            return
-        self._writers.add(far_writer)
-        for source, sink in ((reader, far_writer), (far_reader, writer)):
-            task = asyncio.get_running_loop().create_task(self._carry(source, sink))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
 
     async def _carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         now = asyncio.get_running_loop().time
@@ -102,7 +102,6 @@ class SqlRoad:
             await arriving
         finally:
             arriving.cancel()
-            self._writers.discard(sink)
             sink.transport.abort()
 
     async def _arrive(self, on_its_way: asyncio.Queue[tuple[float, bytes]], sink: asyncio.StreamWriter) -> None:
