@@ -9,7 +9,7 @@ import socket
 import warnings
 
 import pytest
-from slotreeve_chaos.listener import Listener
+from slotreeve_chaos.listener import TcpListener
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -19,7 +19,7 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 def test_each_connection_is_served_and_closed_when_it_is_done() -> None:
     async def main() -> None:
-        listener = Listener(echo)
+        listener = TcpListener(echo)
         host, _, port = (await listener.listen()).rpartition(":")
         for text in (b"a\n", b"b\n"):
             reader, writer = await asyncio.open_connection(host, int(port))
@@ -39,7 +39,7 @@ def test_each_connection_is_served_and_closed_when_it_is_done() -> None:
 @pytest.mark.parametrize("steps", range(8))
 def test_a_connection_that_comes_just_before_the_end_is_left_open_in_no_step(steps: int) -> None:
     async def main() -> None:
-        listener = Listener(echo)
+        listener = TcpListener(echo)
         host, _, port = (await listener.listen()).rpartition(":")
         callers = [socket.create_connection((host, int(port))) for _ in range(3)]
         for _ in range(steps):
@@ -67,7 +67,7 @@ def test_a_caller_that_has_gone_before_it_was_accepted_is_not_served() -> None:
             served.append(await reader.read())
             is_over.set()
 
-        listener = Listener(serve)
+        listener = TcpListener(serve)
         host, _, port = (await listener.listen()).rpartition(":")
         gone = socket.create_connection((host, int(port)))
         gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")

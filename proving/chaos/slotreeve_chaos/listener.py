@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-class Listener:
+class TcpListener:
     """Accepts connections, and serves each in a task of its own. All on one event loop.
 
     ``asyncio.start_server`` does not know a connection that it has accepted and not handed over yet, so at the end of a

@@ -8,7 +8,7 @@ import logging
 from dataclasses import dataclass
 from typing import Protocol
 
-from slotreeve_chaos.listener import Listener
+from slotreeve_chaos.listener import TcpListener
 
 log = logging.getLogger("slotreeve.chaos")
 
@@ -80,7 +80,7 @@ class Proxy:
 
     def __init__(self, address: str, target: str, diallers: DiallerNames) -> None:
         self._address, self._target, self._diallers = address, target, diallers
-        self._listener = Listener(self._forward)
+        self._listener = TcpListener(self._forward)
         self._passages: set[_Passage] = set()
         self._cuts: list[ProxyCut] = []
         self.delay_seconds = 0.0

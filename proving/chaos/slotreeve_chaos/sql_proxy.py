@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from slotreeve_conformance.sql_schedule import Moment, Schedule, Statement
 
-from slotreeve_chaos.listener import Listener
+from slotreeve_chaos.listener import TcpListener
 from slotreeve_chaos.sql_servers import SqlServer
 from slotreeve_chaos.sql_wire import WIRES, Wire
 
@@ -28,7 +28,7 @@ class SqlProxy:
         """``seen`` is called whenever a statement or an answer comes by."""
         self._node, self._server, self._schedule, self._seen = node, server, schedule, seen
         self._links: set[_Link] = set()
-        self._listener = Listener(self._forward)
+        self._listener = TcpListener(self._forward)
         self.dsn = ""
 
     async def __aenter__(self) -> SqlProxy:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 
-from slotreeve_chaos.listener import Listener
+from slotreeve_chaos.listener import TcpListener
 from slotreeve_chaos.sql_servers import SqlServer
 
 CHUNK_BYTES = 64 * 1024
@@ -25,7 +25,7 @@ class SqlRoad:
         self.leads_to, self.delay_seconds, self.bytes_per_second = leads_to, delay_seconds, bytes_per_second
         self._open = asyncio.Event()
         self._open.set()
-        self._listener = Listener(self._accepted)
+        self._listener = TcpListener(self._accepted)
         self._writers: set[asyncio.StreamWriter] = set()
         self._address = ""
         self._stall: tuple[bytes, float] = b"", 0.0
