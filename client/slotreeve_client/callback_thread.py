@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 
 from slotreeve_client.callbacks import CallbackRunner
@@ -26,7 +27,7 @@ class CallbackThread:
         self.runner = CallbackRunner(now, (BaseException,))
         self._late = CallbackLateness(now)
         self._changed = threading.Condition()
-        self._waiting: dict[object, tuple[str, Callable[[], None]]] = {}
+        self._waiting: OrderedDict[object, tuple[str, Callable[[], None]]] = OrderedDict()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="slotreeve callbacks", daemon=True)
         self._thread.start()
@@ -64,8 +65,7 @@ class CallbackThread:
                     if self._closed:
                         return
                     self._changed.wait()
-                key = next(iter(self._waiting))
-                label, function = self._waiting.pop(key)
+                key, (label, function) = self._waiting.popitem(last=False)
                 self._late.begins(key)
             self.runner.run(label, function)
             with self._changed:

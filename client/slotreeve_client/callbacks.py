@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
@@ -84,7 +85,7 @@ class Callbacks:
         self.late = CallbackLateness(clock.now)
         self.runner = CallbackRunner(clock.now, (Exception, asyncio.CancelledError))
         self._clock = clock
-        self._waiting: dict[Called, None] = {}
+        self._waiting: OrderedDict[Called, None] = OrderedDict()
         self._is_running = False
         self._is_scheduled = False
         self._spent_seconds = 0.0
@@ -122,8 +123,7 @@ class Callbacks:
         self._is_scheduled = False
         end = self._clock.now() + BUDGET_SECONDS
         while self._waiting:
-            called = next(iter(self._waiting))
-            del self._waiting[called]
+            called, _ = self._waiting.popitem(last=False)
             self._run(called)
             if self._clock.now() >= end:
                 break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -38,7 +39,7 @@ class InstancePlaces:
 
     def __init__(self, registry: Registry, group: str) -> None:
         self._registry, self._group = registry, group
-        self._services: dict[tuple[str, str], str] = {}  # by the caller and the id
+        self._services: OrderedDict[tuple[str, str], str] = OrderedDict()  # by the caller and the id
         self._searching = 0
         self._turns = asyncio.Semaphore(SEARCHES_AT_ONCE)
 
@@ -48,7 +49,7 @@ class InstancePlaces:
         self._services.pop(place, None)
         self._services[place] = service
         if len(self._services) > MOST_REMEMBERED:
-            del self._services[next(iter(self._services))]
+            self._services.popitem(last=False)
 
     def known(self, caller: Caller, service_id: str) -> str | None:
         """The service that an id of the caller was in when it was seen last, if it is remembered."""

@@ -15,7 +15,8 @@ class FairQueue(Generic[T]):
 
     def __init__(self) -> None:
         # The next holder is the first.
-        self._waiting: OrderedDict[Hashable, dict[T, None]] = OrderedDict()
+        # Ordered ones, because the first key of a plain dict is found by a walk over all that stood before it.
+        self._waiting: OrderedDict[Hashable, OrderedDict[T, None]] = OrderedDict()
         self._length = 0
 
     def __len__(self) -> int:
@@ -23,7 +24,7 @@ class FairQueue(Generic[T]):
 
     def add(self, holder: Hashable, thing: T) -> None:
         """This waits from now on, behind all of its holder; where it was if it waits already."""
-        theirs = self._waiting.setdefault(holder, {})
+        theirs = self._waiting.setdefault(holder, OrderedDict())
         self._length += thing not in theirs
         theirs[thing] = None
 

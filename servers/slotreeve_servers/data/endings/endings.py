@@ -6,6 +6,7 @@ One timing wheel, one deadline, one barrier and one brake, for what clients publ
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 
 from slotreeve.model.publisher import Publisher
@@ -67,7 +68,7 @@ class Endings:
         self._last_return: dict[str, float] = {}
         self._nothing_before = -math.inf
         # What is followed in parts: clients that arrive or have arrived, and processes that are back.
-        self._changed: dict[str, None] = {}
+        self._changed: OrderedDict[str, None] = OrderedDict()
         self._back: set[str] = set()
         self._wheel = TimingWheel[Ending](outbox.attended())
         self.rounds = EndingRounds(self, outbox, slots, writer, sessions, brake, events)
@@ -162,8 +163,7 @@ class Endings:
 
     def _follow_presence(self) -> Iterator[None]:
         while self._changed:
-            client = next(iter(self._changed))
-            del self._changed[client]
+            client, _ = self._changed.popitem(last=False)
             for ending in list(self._by_client.get(client, ())):
                 if ending.is_open and not ending.said:
                     self._has_returned(ending)  # also where it has arrived within one turn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
 from slotreeve.model.nodes import Node
@@ -30,7 +31,7 @@ class LostClients:
         self._endings, self._rules = endings, rules
         # By session process: the number of the connection that tells who arrives there.
         self._telling: dict[str, int] = {}
-        self._to_search: dict[tuple[str, int], None] = {}
+        self._to_search: OrderedDict[tuple[str, int], None] = OrderedDict()
 
     def rules_changed(self, rules: DataSettings) -> None:
         """The operator has changed the rules."""
@@ -128,8 +129,7 @@ class LostClients:
     def _search(self) -> Iterator[None]:
         """Search the slots for records of session processes that are gone."""
         while self._to_search:
-            process_id, number = next(iter(self._to_search))
-            del self._to_search[process_id, number]
+            (process_id, number), _ = self._to_search.popitem(last=False)
             slot = self._slots.get(number)
             if slot is None or not slot.leads:
                 continue

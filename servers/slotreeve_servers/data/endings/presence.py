@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 
 FEW_CLIENTS = 8
@@ -20,7 +21,7 @@ class ClientPresence:
 
     def __init__(self) -> None:
         self._arriving: dict[str, set[str]] = {}
-        self._left_at: dict[str, float] = {}
+        self._left_at: OrderedDict[str, float] = OrderedDict()
         self._awaited_until: dict[str, float] = {}
 
     def arrive(self, process_id: str, clients: Iterable[str]) -> None:
@@ -73,5 +74,5 @@ class ClientPresence:
     def lately(self, now: float, grace_seconds: float) -> int:
         """Number of clients that have left within two graces, so that the last of many has all of its own."""
         while self._left_at and next(iter(self._left_at.values())) <= now - 2 * grace_seconds:
-            del self._left_at[next(iter(self._left_at))]
+            self._left_at.popitem(last=False)
         return len(self._left_at)

@@ -6,6 +6,7 @@ The asking side sends digests of what it holds; the other side answers with the 
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Protocol
@@ -62,7 +63,7 @@ class DigestExchange:
 
     def __init__(self, outbox: Outbox, peer: Peer, side: Side) -> None:
         self._outbox, self._peer, self._side = outbox, peer, side
-        self._queue: dict[int, ComparedUpTo] = {}
+        self._queue: OrderedDict[int, ComparedUpTo] = OrderedDict()
         self._is_busy = False
         self._is_stopped = False
 
@@ -96,8 +97,7 @@ class DigestExchange:
         asked: list[SlotDigests] = []
         services = 0
         while self._queue and len(asked) < SLOTS_PER_REQUEST and services < SERVICES_PER_REQUEST:
-            number = next(iter(self._queue))
-            after = self._queue.pop(number)
+            number, after = self._queue.popitem(last=False)
             digests = self._side.digests(number)
             if digests is not None:
                 digests = structs.replace(digests, after=after)

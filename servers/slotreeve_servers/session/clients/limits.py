@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Hashable
 
 from slotreeve.errors import LimitReached
@@ -36,7 +36,7 @@ class ClientLimits:
         self.hit = 0
         self._connections: Counter[str] = Counter()
         # By the holder of the key: how many requests it may make at once, as of then; who has asked last is the last.
-        self._buckets: dict[Hashable, tuple[float, float]] = {}
+        self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
     def is_near(self, client: ConnectedClient, weight: int) -> bool:
         """Whether a record of this weight must be looked at by :meth:`check_registration`. It costs next to nothing."""
@@ -102,8 +102,9 @@ class ClientLimits:
         left, asked_at = buckets.pop(holder, (rate * BURST_SECONDS, attended))
         left = min(rate * BURST_SECONDS, left + rate * (attended - asked_at))
         buckets[holder] = left - (left >= 1), attended
-        while attended - next(iter(buckets.values()))[1] > BURST_SECONDS:
-            del buckets[next(iter(buckets))]  # it is full again
+        for _ in range(2):  # more go than come, and no request pays for many
+            if attended - next(iter(buckets.values()))[1] > BURST_SECONDS:
+                buckets.popitem(last=False)  # it is full again
         if left < 1:
             self._refuse(client, f"{rate:g} requests a second", "most_requests_per_second")
 

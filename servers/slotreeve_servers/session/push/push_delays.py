@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -55,7 +56,7 @@ class PushDelays:
     def __init__(self) -> None:
         self.waits, self.ages, self.receipts = Timing(), Timing(), Timing()
         self.objective = KeptObjective(ObjectiveSettings())
-        self._behind: dict[Lacking, None] = {}
+        self._behind: OrderedDict[Lacking, None] = OrderedDict()
         self._overdue: dict[Lacking, None] = {}
         self._again_at = self.next_receipt_at = 0.0
 
