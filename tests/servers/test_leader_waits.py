@@ -56,3 +56,20 @@ def test_each_is_given_up_at_its_time_unless_its_slot_has_a_leader_before(
             elif looks > look:
                 assert number not in scene.given_up
     assert sorted([*scene.gone_on, *scene.given_up]) == [*range(len(requests))]
+
+
+def test_what_its_leader_refuses_waits_for_the_next_look_and_not_within_the_same_turn() -> None:
+    outbox, tried = RecordingOutbox(), list[int]()
+
+    def refused(request: int) -> None:
+        tried.append(request)
+        waits.add(0, request, 10.0)
+
+    waits = LeaderWaits[int](outbox, lambda _slot: True, refused, tried.append)
+    waits.add(0, 7, 10.0)
+    outbox.advance(LOOK_SECONDS)
+    outbox.end_turn()
+    assert tried == [7]
+    outbox.advance(LOOK_SECONDS)
+    outbox.end_turn()
+    assert tried == [7, 7]

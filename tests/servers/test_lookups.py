@@ -128,6 +128,7 @@ def test_each_is_answered_once_in_the_order_of_its_client_and_nothing_is_kept_at
         assert len(scene.open()) <= AT_ONCE
     while scene.outbox.requests:
         scene.outbox.answer(Done())
+    scene.outbox.end_turn()
     assert len(scene.answers) == number
     assert not scene.lookups._leaders
     for client_name in ("a", "b", "other"):
@@ -147,3 +148,21 @@ def test_a_lookup_that_asks_again_from_its_answer_is_no_recursion(is_gone: bool)
     while scene.outbox.requests:
         scene.outbox.answer(Done())
     assert len(scene.answers) == 3_000
+
+
+@pytest.mark.parametrize("why", ["the link is gone", "nobody needs them any more"])
+def test_very_many_that_cannot_be_asked_fail_in_parts(why: str) -> None:
+    scene = Scene()
+    for number in range(AT_ONCE + 2_000):
+        scene.ask(A, f"a{number}", seconds=1.0)
+    if why == "the link is gone":
+        scene.outbox.unreachable.add(LEADER)
+    else:
+        scene.outbox.advance(1.5)
+    scene.outbox.turn_steps = 100
+    scene.outbox.requests[0].answered(Done(), None)
+    assert len(scene.answers) <= 2, "in the turn of the answer one fails"
+    scene.outbox.end_one_turn()
+    assert len(scene.answers) <= 110
+    scene.outbox.end_turn()
+    assert len(scene.answers) == 1 + 2_000

@@ -40,9 +40,10 @@ from slotreeve_servers.node.outbox import Peer, Request
 from slotreeve_servers.session.clients.configuration import ConfigMirror
 from slotreeve_servers.session.clients.limits import ClientLimits
 from slotreeve_servers.session.clients.orders import OrdersInForce
+from slotreeve_servers.session.records.leader_waits import LOOK_SECONDS
 from slotreeve_servers.session.records.listings import PAGE_PAUSE_SECONDS, Listings
 from slotreeve_servers.session.records.lookups import Lookups
-from slotreeve_servers.session.records.reads import ASK_SECONDS, GIVE_UP_SECONDS, RETRY_SECONDS, Reads
+from slotreeve_servers.session.records.reads import ASK_SECONDS, GIVE_UP_SECONDS, Reads
 from slotreeve_servers.session.records.routes import Routes
 from slotreeve_servers.session.settings import SessionSettings
 
@@ -174,7 +175,7 @@ def test_a_read_is_answered_by_the_leader_and_repeated_while_it_does_not_serve()
     reads.get(Get(SERVICE), request)
     scene.outbox.answer(Answers([SlotAnswer(0, Access.MIGRATING, 1)]), kind=Fetch)
     assert scene.outbox.take("replied") == []
-    scene.outbox.advance(RETRY_SECONDS)
+    scene.outbox.advance(LOOK_SECONDS)
     scene.outbox.answer(Datum(SERVICE, 5, [record()]), kind=Fetch)
     (replied,) = scene.outbox.take("replied")
     assert replied.what == Datum(SERVICE, 5, [record()])
@@ -198,7 +199,7 @@ def test_a_read_without_a_leader_fails_after_its_time_with_the_reason() -> None:
     Reads(scene.outbox, scene.routes, Lookups(scene.outbox), lambda _: 0).get(
         Get(SERVICE), Request(a_peer("tool", Role.TOOL), 3)
     )
-    scene.outbox.advance(GIVE_UP_SECONDS + 2 * RETRY_SECONDS)
+    scene.outbox.advance(GIVE_UP_SECONDS + 2 * LOOK_SECONDS)
     (replied,) = scene.outbox.take("replied")
     assert isinstance(replied.what, Failed)
     assert "has no leader that can be reached" in replied.what.reason
@@ -248,7 +249,7 @@ def test_a_listing_waits_until_each_slot_has_a_leader_that_can_be_reached() -> N
     scene.outbox.advance(1.0)
     assert scene.replied() == []
     scene.leaders_are("data-1", "data-1", epoch=3)
-    scene.outbox.advance(RETRY_SECONDS)
+    scene.outbox.advance(LOOK_SECONDS)
     scene.lists({"a": 1, "b": 2}, (0, 3), (1, 3))
     assert scene.replied() == [Services({"a": 1, "b": 2})]
 
@@ -258,10 +259,10 @@ def test_a_listing_is_repeated_where_a_leader_does_not_serve_all_of_its_slots_ye
     scene.leaders_are("data-1", "data-1", epoch=3)
     scene.lists({"a": 1}, (0, 2))
     scene.lists({"b": 2}, (1, 2))
-    scene.outbox.advance(RETRY_SECONDS)
+    scene.outbox.advance(LOOK_SECONDS)
     scene.lists({"a": 1}, (0, 3))
     assert scene.replied() == []
-    scene.outbox.advance(RETRY_SECONDS)
+    scene.outbox.advance(LOOK_SECONDS)
     scene.lists({"a": 1, "b": 2}, (0, 3), (1, 3))
     assert scene.replied() == [Services({"a": 1, "b": 2})]
 
@@ -271,7 +272,7 @@ def test_a_listing_fails_after_its_time_with_the_reason() -> None:
     scene.lists({"a": 1}, (0, 2))
     scene.routes.closed(OTHER)
     scene.outbox.answer(None, TimeoutError(f"{ASK_SECONDS} s"), kind=ListServices)
-    scene.outbox.advance(GIVE_UP_SECONDS + 2 * RETRY_SECONDS)
+    scene.outbox.advance(GIVE_UP_SECONDS + 2 * LOOK_SECONDS)
     [failed] = scene.replied()
     assert isinstance(failed, Failed)
     assert failed.reason == "the services cannot be listed: a slot has no leader that can be reached"

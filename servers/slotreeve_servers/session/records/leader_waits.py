@@ -1,4 +1,4 @@
-"""What waits because a slot has no leader waits together: while it waits, it costs nothing."""
+"""What waits because a slot has no leader that serves it waits together: while it waits, it costs nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ T = TypeVar("T")
 
 
 class LeaderWaits(Generic[T]):
-    """Requests that wait for a leader, each until its deadline.
+    """Requests that wait for a leader, each until its deadline: there is none, or the one that there is has refused
+    them, and is asked again at the next look.
 
     Args:
         is_led: whether the slot for which these wait has a leader, :data:`EVERY_SLOT` for all of them.
@@ -49,13 +50,16 @@ class LeaderWaits(Generic[T]):
             self._look.later()
 
     def _work_off(self, slot: int) -> Iterator[None]:
-        """Go on with all of them once there is a leader; before that, give up those whose time is over."""
-        while waiting := self._waiting.get(slot):
-            if self._is_led(slot):
+        """Go on with all of them once there is a leader; before that, give up those whose time is over. What is added
+        meanwhile waits for the next look."""
+        if self._is_led(slot):
+            waiting = self._waiting.pop(slot, [])
+            while waiting:
                 self._go_on(heapq.heappop(waiting)[2])
-            elif waiting[0][0] <= self._outbox.now():
-                self._give_up(heapq.heappop(waiting)[2])
-            else:
-                return
+                yield
+            return
+        while (waiting := self._waiting.get(slot, [])) and waiting[0][0] <= self._outbox.now():
+            self._give_up(heapq.heappop(waiting)[2])
             yield
-        self._waiting.pop(slot, None)
+        if not waiting:
+            self._waiting.pop(slot, None)

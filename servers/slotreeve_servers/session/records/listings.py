@@ -18,7 +18,7 @@ from slotreeve_servers.node.outbox import Outbox, Peer, Request
 from slotreeve_servers.session.clients.permits import Permit, permit_of
 from slotreeve_servers.session.records.leader_waits import EVERY_SLOT, LeaderWaits
 from slotreeve_servers.session.records.lookups import Lookups, WaitingLookup
-from slotreeve_servers.session.records.reads import ASK_SECONDS, GIVE_UP_SECONDS, RETRY_SECONDS
+from slotreeve_servers.session.records.reads import ASK_SECONDS, GIVE_UP_SECONDS
 from slotreeve_servers.session.records.routes import Routes
 
 
@@ -44,7 +44,7 @@ class Listings:
     def __init__(self, outbox: Outbox, routes: Routes, slots: SlotFunction, lookups: Lookups) -> None:
         self._outbox, self._routes, self._slots, self._lookups = outbox, routes, slots, lookups
         no_leader = partial(self._fail, why="a slot has no leader that can be reached")
-        self._leaderless = LeaderWaits[_Wish](outbox, lambda _: routes.led() is not None, self._try, no_leader)
+        self._waits = LeaderWaits[_Wish](outbox, lambda _: routes.led() is not None, self._try, no_leader)
 
     def answer(self, asked: ListServices, request: Request) -> None:
         """Ask every slot leader; the reply is Services, or Failed."""
@@ -54,7 +54,7 @@ class Listings:
     def _try(self, wish: _Wish) -> None:
         led = self._routes.led()
         if led is None:
-            self._leaderless.add(EVERY_SLOT, wish, wish.deadline)
+            self._waits.add(EVERY_SLOT, wish, wish.deadline)
         elif not led:
             self._outbox.reply(wish.request, Services({}))
         else:
@@ -96,7 +96,7 @@ class Listings:
 
     def _again(self, wish: _Wish, why: str) -> None:
         if self._outbox.now() < wish.deadline:
-            self._outbox.after(RETRY_SECONDS, partial(self._try, wish))
+            self._waits.add(EVERY_SLOT, wish, wish.deadline)
         else:
             self._fail(wish, why)
 

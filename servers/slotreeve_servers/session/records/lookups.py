@@ -4,6 +4,7 @@ it: what acknowledges registrations comes over the same links."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -71,19 +72,40 @@ class Lookups:
         self._go_on(leader, asked)
 
     def _go_on(self, leader: Peer, asked: AskedLeader) -> None:
+        """Ask the next ones. Once one cannot be asked, most probably all that wait cannot: they are gone through in
+        parts."""
         while asked.waiting and asked.open < AT_ONCE:
-            lookup = asked.waiting.take()
-            if self._outbox.silent_for(lookup.client) == math.inf:
-                continue
-            if self._outbox.now() > lookup.until:
-                self.shed += 1
-                lookup.answered(None, RequestTimeout(f"{leader.node} is asked for more than it can answer in time"))
-                continue
-            asked.open += 1
-            answered = partial(self._answered, leader, asked, lookup)
-            if not self._outbox.ask(leader, lookup.message, answered, lookup.timeout_seconds):
-                asked.open -= 1
-                lookup.answered(None, ConnectionLost(f"{leader.node} takes no requests now"))
+            if not self._ask_next(leader, asked):
+                self._outbox.pace(self._work_off, leader)
+                return
+        self._forget_idle(leader, asked)
+
+    def _work_off(self, leader: Peer) -> Iterator[None]:
+        asked = self._leaders.get(leader)
+        while asked is not None and asked.waiting and asked.open < AT_ONCE:
+            self._ask_next(leader, asked)
+            yield
+        if asked is not None:
+            self._forget_idle(leader, asked)
+
+    def _ask_next(self, leader: Peer, asked: AskedLeader) -> bool:
+        """Take the next one. Returns whether the leader was asked."""
+        lookup = asked.waiting.take()
+        if self._outbox.silent_for(lookup.client) == math.inf:
+            return False
+        if self._outbox.now() > lookup.until:
+            self.shed += 1
+            lookup.answered(None, RequestTimeout(f"{leader.node} is asked for more than it can answer in time"))
+            return False
+        asked.open += 1
+        answered = partial(self._answered, leader, asked, lookup)
+        if self._outbox.ask(leader, lookup.message, answered, lookup.timeout_seconds):
+            return True
+        asked.open -= 1
+        lookup.answered(None, ConnectionLost(f"{leader.node} takes no requests now"))
+        return False
+
+    def _forget_idle(self, leader: Peer, asked: AskedLeader) -> None:
         if not asked.open and not asked.waiting and self._leaders.get(leader) is asked:
             del self._leaders[leader]
 

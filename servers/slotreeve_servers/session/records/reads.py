@@ -19,7 +19,6 @@ from slotreeve_servers.session.records.leader_waits import LeaderWaits
 from slotreeve_servers.session.records.lookups import Lookups, WaitingLookup
 from slotreeve_servers.session.records.routes import Routes
 
-RETRY_SECONDS = 0.02
 GIVE_UP_SECONDS = 4.0
 ASK_SECONDS = 2.0
 
@@ -44,7 +43,7 @@ class Reads:
     def __init__(self, outbox: Outbox, routes: Routes, lookups: Lookups, slot_of: Callable[[str], int]) -> None:
         self._outbox, self._routes, self._lookups, self._slot_of = outbox, routes, lookups, slot_of
         no_leader = partial(self._fail, why="it has no leader that can be reached")
-        self._leaderless = LeaderWaits[Read](outbox, self._is_led, self._try, no_leader)
+        self._waits = LeaderWaits[Read](outbox, self._is_led, self._try, no_leader)
 
     def get(self, page: Get, request: Request) -> None:
         """Read one page of a service; the reply is a Datum, or Failed.
@@ -70,7 +69,7 @@ class Reads:
                 self._again(read, str(error) if error is not None else "its leader does not serve it yet")
 
         if leader is None:
-            self._leaderless.add(read.slot, read, read.deadline)
+            self._waits.add(read.slot, read, read.deadline)
             return
         peer, epoch = leader
         page = read.page
@@ -82,7 +81,7 @@ class Reads:
 
     def _again(self, read: Read, why: str) -> None:
         if self._outbox.now() < read.deadline:
-            self._outbox.after(RETRY_SECONDS, partial(self._try, read))
+            self._waits.add(read.slot, read, read.deadline)
         else:
             self._fail(read, why)
 
