@@ -15,6 +15,7 @@ from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.clients.limits import BURST_SECONDS, WEIGHTS_PER_MEGABYTE, ClientLimits
 from slotreeve_servers.session.settings import SessionSettings
 
+from tests.servers.recording_outbox import a_peer
 from tests.servers.session_scene import SERVICE, Scene
 
 FEW = SessionSettings(
@@ -58,7 +59,7 @@ def test_ends_of_what_a_client_does_not_have_count_as_requests() -> None:
     scene.publish(client, record(0), *[record(number, ends=True) for number in range(1, burst + 1)])
     assert rejected(scene) == []
     scene.publish(client, record(0, 2, ends=True), record(1, 2, ends=True))
-    assert rejected(scene) == [(11, "SR503")], "what the client has can always be ended"
+    assert rejected(scene) == [(11, "SR205")], "what the client has can be ended at once, and the other end comes later"
     assert sum(len(store.tombstones) for store in scene.registrations.stores.values()) == burst + 1
 
 
@@ -81,6 +82,26 @@ def test_who_publishes_more_than_is_stored_leaves_room_for_others() -> None:
     rejected(scene)
     scene.publish(modest, Publisher("modest-0", SERVICE, 1, 1, "session-1@1", "", (b"x",)))
     assert rejected(scene) == []
+
+
+def test_what_departs_takes_no_room_of_what_others_publish() -> None:
+    scene = Scene(most_pending=100)
+    leaving, modest = scene.client("client"), scene.client("modest")
+    scene.publish(leaving, *[record(number) for number in range(50)])
+    scene.registrations.said_goodbye(leaving)
+    scene.outbox.end_turn()
+    assert scene.writes.departing == 50
+    scene.publish(modest, *[Publisher(f"modest-{n}", SERVICE, 1, 1, "session-1@1", "", (b"x",)) for n in range(25)])
+    assert rejected(scene) == []
+
+
+def test_a_request_pays_for_the_ends_of_two_forgotten_budgets_at_most() -> None:
+    limits, clients = ClientLimits(FEW), [ConnectedClient(a_peer(f"c{n}", Role.CLIENT), 0.0) for n in range(10)]
+    for client in clients:
+        limits.check_request(client, 0.0)
+    for number in range(4):
+        limits.check_request(clients[9], 100.0)
+        assert len(limits._buckets) == max(1, 8 - 2 * number)
 
 
 def test_a_client_may_have_so_many_bytes() -> None:

@@ -432,7 +432,7 @@ class SessionCore:
             "clients_sent_away": self.isolation.sent_away,
             "publishes": self.registrations.published,
             "pushes": self._due_pushes.sent,
-            "writes_waiting": self.writes.waiting,
+            "writes_waiting": self.writes.waiting + self.writes.departing,
             "write_retries": self.writes.retries,
             "change_gaps": self.interests.gaps,
             **self.delays.counters(),

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from slotreeve.errors import AccessError, Backpressure, Forbidden, ModelError, SlotreeveError
+from slotreeve.errors import AccessError, Backpressure, Forbidden, LimitReached, ModelError, SlotreeveError
 from slotreeve.model.data_info import DataInfo
 from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, MAX_REGISTER_ID_LENGTH, MAX_ZONE_LENGTH, Publisher
 from slotreeve.model.rights import Right
@@ -136,6 +136,9 @@ class Registrations:
                 client.permit.check(Right.REGISTER, record.data_info_id)
             self.limits.check_registration(client, record, self._outbox.attended())
             self.slot(record.data_info_id)
+        except LimitReached as error:
+            # An end that is refused for good would leave the client with a registration that it has given up.
+            return error if record.data is not None else Backpressure(f"{error}; send later")
         except (ModelError, AccessError) as error:
             return error
         return None

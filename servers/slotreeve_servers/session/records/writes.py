@@ -121,7 +121,8 @@ class Writes:
     """All records on their way to slot leaders.
 
     Attributes:
-        waiting: records and departures that no slot leader has stored yet.
+        waiting: records of clients that no slot leader has stored yet. ``departing``: the same of registrations that
+            end because their client has left or is lost.
         retries: batches that were sent again since the start; 0 in a quiet cluster.
         answers: how long the slots' leaders took for the messages that they stored. ``stored``: how long it took from
             the first record of a batch until the leader had it.
@@ -141,7 +142,7 @@ class Writes:
         self._to_acknowledge_late: list[ConnectedClient] = []
         self._late_acknowledgements = Retry(outbox, ACKNOWLEDGE_SECONDS, self._send_late_acknowledgements)
         self._retry = Retry(outbox, RETRY_SECONDS, self._try_refused)
-        self.waiting = 0
+        self.waiting = self.departing = 0
         self.retries = 0
         self.answers, self.stored = Timing(), Timing()
 
@@ -162,7 +163,7 @@ class Writes:
 
     def submit_gone(self, slot: int, tombstone: Publisher) -> None:
         """Tell the leader of ``slot`` that the client of a registration has left, and said so."""
-        self.waiting += 1
+        self.departing += 1
         batch = self._prompt.setdefault(slot, WriteBatch(since=self._outbox.now()))
         batch.gone.append(tombstone)
         batch.weight += 1
@@ -172,7 +173,7 @@ class Writes:
         """Tell the leader of ``slot`` that the client of a registration is lost, once all that was submitted for the
         slot before is stored: the registration may be among it, and a leader that has not got it yet would take no
         notice of its loss."""
-        self.waiting += 1
+        self.departing += 1
         self._lost.setdefault(slot, []).append(tombstone)
         self._flush.soon()
 
@@ -306,7 +307,8 @@ class Writes:
     # --- acknowledging -----------------------------------------------------------------------------------------------
 
     def _acknowledge(self, batch: WriteBatch) -> None:
-        self.waiting -= len(batch.records) + len(batch.gone) + len(batch.lost)
+        self.waiting -= len(batch.records)
+        self.departing -= len(batch.gone) + len(batch.lost)
         for client, sequence in zip(batch.clients, batch.sequences, strict=True):
             client.waiting -= 1
             if client.is_replaying and client.waiting:
