@@ -21,6 +21,8 @@ log = logging.getLogger("slotreeve.gateway")
 MOST_WAITING = 10_000
 """Instances that wait to be looked for. Beyond that the newest of the caller with the most is not, and its namesakes
 end with their leases."""
+AGAIN_SECONDS = 1.0
+"""Pause where the services are not known, because the registry does not answer."""
 LEASES_AT_ONCE = 20_000
 """Leases in one question: ids times services."""
 
@@ -81,7 +83,8 @@ class FormerNames:
             while self._waiting:
                 began, author = self._clock.now(), next(iter(self._waiting))
                 try:
-                    await self._look_for_some(author)
+                    if await self._knows_services():
+                        await self._look_for_some(author)
                 except Exception as error:
                     self._waiting.pop(author, None)
                     what = f"former names of what {author} registered are not looked for"
@@ -91,8 +94,17 @@ class FormerNames:
         finally:
             self._looking = None
 
+    async def _knows_services(self) -> bool:
+        """Whether the services are known; where they are not, after a pause. That is no error of who waits."""
+        try:
+            await self._registry.directory.services()
+        except SlotreeveError as error:
+            log.info("former names of instances are looked for later: %s", error)
+            await self._clock.sleep(AGAIN_SECONDS)
+            return False
+        return True
+
     async def _look_for_some(self, author: str) -> None:
-        await self._registry.directory.services()
         some = max(1, LEASES_AT_ONCE // (1 + 2 * len(self._registry.directory.listed)))
         theirs = self._waiting.pop(author)
         asked = [theirs.pop(key) for key in list(islice(theirs, some))]
