@@ -131,8 +131,10 @@ def subscribers(
 
 
 def _end(silent: Mapping[str, str], is_there: bool) -> None:
+    from slotreeve_cli.printing import as_text
+
     for server, why in silent.items():
-        typer.echo(f"{server} does not tell of its clients: {why}", err=True)
+        typer.echo(f"{server} does not tell of its clients: {as_text(why)}", err=True)
     if silent:
         raise typer.Exit(1)
     if not is_there:

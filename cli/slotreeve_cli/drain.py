@@ -110,10 +110,12 @@ def _refused() -> Iterator[None]:
     """Say why a server cannot be drained, and end."""
     from slotreeve.errors import NotThere, RequestError
 
+    from slotreeve_cli.printing import as_text
+
     try:
         yield
     except RequestError as error:
-        typer.echo(str(error), err=True)
+        typer.echo(as_text(str(error)), err=True)
         raise typer.Exit(NOT_FOUND if isinstance(error, NotThere) else 1) from None
 
 

@@ -104,7 +104,7 @@ def resign(
     from slotreeve_client.resignation import resign_leader
     from slotreeve_client.tools import asked, run_async
 
-    from slotreeve_cli.printing import print_rows
+    from slotreeve_cli.printing import as_text, print_rows
     from slotreeve_cli.through_gateway import ElectionSaid, gateway_of
 
     through = gateway_of(gateway, token_file)
@@ -114,7 +114,7 @@ def resign(
     else:
         known = through.read("election", ElectionSaid)
         act = through.act("POST", "election/resignation", {"to": to})
-        typer.echo("\n".join(act.sentences), err=True)
+        typer.echo("\n".join(map(as_text, act.sentences)), err=True)
         leader, term = (known.leader, known.term or 0) if act.done else (None, known.term or 0)
     print_rows([{"resigned": leader, "term": term}], output)
 

@@ -55,7 +55,7 @@ def show(
     from msgspec.structs import asdict
     from slotreeve_client.tools import run_async
 
-    from slotreeve_cli.printing import print_rows
+    from slotreeve_cli.printing import as_text, print_rows
     from slotreeve_cli.through_gateway import gateway_of
 
     through = gateway_of(gateway, token_file)
@@ -63,9 +63,9 @@ def show(
     rows = [asdict(one) | {"live": "yes" if one.live else "no"} for one in found.settings if one.name.startswith(name)]
     print_rows(rows, output, empty=f"no setting that may be changed begins with {name!r}", only_wide=("bounds",))
     for server, why in found.silent.items():
-        typer.echo(f"{server} does not tell of its settings: {why}", err=True)
+        typer.echo(f"{server} does not tell of its settings: {as_text(why)}", err=True)
     for sentence in found.ignored:
-        typer.echo(sentence, err=True)
+        typer.echo(as_text(sentence), err=True)
     if found.silent or found.ignored:
         raise typer.Exit(1)
     if not rows:

@@ -156,8 +156,10 @@ def _place(data_info_id: str, instance_id: str) -> str:
 
 
 def _say(sentences: Sequence[str]) -> None:
+    from slotreeve_cli.printing import as_text
+
     for sentence in sentences:
-        typer.echo(sentence, err=True)
+        typer.echo(as_text(sentence), err=True)
 
 
 def _overrides_through(gateway: ThroughGateway) -> Overrides:

@@ -14,7 +14,8 @@ SHOWN = 40
 """Characters of a wrong text that an error shows."""
 
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]").sub
+# Also what turns the direction of a line around.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]").sub
 
 
 def in_a_line(text: str) -> str:

@@ -39,9 +39,10 @@ class TcpListener:
 
     async def close(self) -> None:
         """Accept no more, and end every connection. Returns when all are closed."""
-        if self._socket is not None:
-            asyncio.get_running_loop().remove_reader(self._socket)
-            self._socket.close()
+        listening, self._socket = self._socket, None
+        if listening is not None:
+            asyncio.get_running_loop().remove_reader(listening)
+            listening.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
