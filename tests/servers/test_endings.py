@@ -43,6 +43,32 @@ def test_a_client_that_its_session_server_has_lost_ends_at_once() -> None:
     assert list(scene.slot.store.tombstones) == ["client0-0"]
 
 
+@pytest.mark.parametrize("new_one_first", [False, True])
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_client_that_moves_and_says_to_both_session_servers_that_it_leaves_ends(
+    new_one_first: bool, is_stored: bool
+) -> None:
+    scene = EndingsScene(clients=1)
+    former, new = scene.records[0], record(0, incarnation=1, session=SESSION_2)
+    if is_stored:
+        scene.slot.store.purge(former.data_info_id, former.register_id)
+        scene.put(new)
+    for one in (new, former) if new_one_first else (former, new):
+        scene.say(one)
+        scene.say(one)
+    assert scene.ended(0.05) == {"client0"}
+
+
+def test_what_a_client_has_sent_later_does_not_end_by_an_older_word_that_comes_last() -> None:
+    scene = EndingsScene(clients=1)
+    scene.put(record(0, incarnation=3))
+    scene.say(record(0, incarnation=2))
+    assert scene.ended(1.0) == set()
+    scene.say(record(0, incarnation=3))
+    scene.say(record(0, incarnation=2))
+    assert scene.ended(1.1) == {"client0"}
+
+
 def test_what_a_comparison_misses_ends_without_a_tombstone() -> None:
     scene = EndingsScene(clients=1)
     scene.endings.lost([LostRecord(scene.slot, scene.records[0], leaves_tombstone=False)])

@@ -114,13 +114,15 @@ class LostRecord(Ending):
     Attributes:
         record: as it was then; a newer one in the slot shows that the client has come back. Of a client that has said
             that it leaves, the tombstone.
+        tombstones: those of a client that has said so, by the session process that has heard it: a client that moves
+            says it to the former one and to the new one, and what it had sent to each of them ends.
         leaves_tombstone: its session server reported it, and has the record no more.
         gone: id of its session process, where that is gone; else empty.
         since: when it was lost, in attended seconds.
         not_before: it stays until then, because a session server did not answer a mark; 0 where all answered.
     """
 
-    __slots__ = ("gone", "leaves_tombstone", "not_before", "record", "since")
+    __slots__ = ("gone", "leaves_tombstone", "not_before", "record", "since", "tombstones")
 
     def __init__(
         self, slot: HeldSlot, record: Publisher, *, leaves_tombstone: bool, gone: str = "", said: bool = False
@@ -128,15 +130,18 @@ class LostRecord(Ending):
         super().__init__(slot, record, client_of(record.register_id))
         self.record, self.leaves_tombstone, self.gone, self.said = record, leaves_tombstone, gone, said
         self.since = self.not_before = 0.0
+        self.tombstones = {record.session: record} if said else {}
 
     def record_that_ends(self) -> Publisher | None:
         """See :meth:`Ending.record_that_ends`."""
         found = self.slot.store.find(self.record)
         if not self.said:
             return found if found == self.record else None
-        # It may be on its way yet. What its client has sent elsewhere, or later, does not end.
-        is_other = found is not None and (found.session != self.record.session or found.newer_than(self.record))
-        return None if is_other else self.record
+        if found is None:
+            return self.record  # it may be on its way yet
+        # What its client has sent elsewhere, or later, does not end.
+        tombstone = self.tombstones.get(found.session)
+        return None if tombstone is None or found.newer_than(tombstone) else tombstone
 
     def remove_by(self, write: SlotWrite, record: Publisher) -> None:
         """See :meth:`Ending.remove_by`."""

@@ -90,11 +90,14 @@ class Endings:
         """The clients of these tombstones left, and said so."""
         for tombstone in tombstones:
             known = self._held.get(slot, {}).get(tombstone.register_id)
+            left = LostRecord(slot, tombstone, leaves_tombstone=True, said=True)
             if isinstance(known, LostRecord):
-                if known.said:
+                former = known.tombstones.get(tombstone.session)
+                if former is not None and not tombstone.newer_than(former):
                     continue
+                left.tombstones = known.tombstones | left.tombstones
                 self.move(known, EndingEvent.SENT_AGAIN)
-            self.watch(LostRecord(slot, tombstone, leaves_tombstone=True, said=True))
+            self.watch(left)
 
     def lost(self, entries: Iterable[LostRecord]) -> int:
         """The clients of these registrations are lost as far as is known. One that was sent again meanwhile, or has
