@@ -1,4 +1,4 @@
-"""Text that can be sent."""
+"""Text that can be sent, and text that is shown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.errors import ModelError
-from slotreeve.model.text import check_text
+from slotreeve.model.text import check_text, in_a_line
 
 
 @given(st.text(st.characters(exclude_categories=())))
@@ -32,3 +32,17 @@ def test_a_text_is_good_exactly_if_utf_8_can_encode_it(text: str) -> None:
 def test_an_error_names_what_is_wrong_with_it(text: object, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         check_text("the zone", text, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("web\nok: all is well", "web\\nok: all is well"),
+        ("\x1b[2Jweb\r", "\\x1b[2Jweb\\r"),
+        ("a\u2028b\u2029c\x85", "a\\u2028b\\u2029c\\x85"),
+        ("a\u202eb\u2066c\u200fd\u061c", "a\\u202eb\\u2066c\\u200fd\\u061c"),
+        ("für שלום 雨 👍", "für שלום 雨 👍"),
+    ],
+)
+def test_what_others_have_named_stays_in_its_line_and_turns_none_around(text: str, shown: str) -> None:
+    assert in_a_line(text) == shown
