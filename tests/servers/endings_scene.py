@@ -11,7 +11,7 @@ from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_events.history import NO_REASONS
 from slotreeve_protocol.slot_messages import Answers, Confirm, Presence, SlotWrite
 from slotreeve_servers.data.endings.brake import Brake, limits_of
-from slotreeve_servers.data.endings.ending import Ending, HeldLease, LostRecord
+from slotreeve_servers.data.endings.ending import HeldLease, LostRecord
 from slotreeve_servers.data.endings.endings import Endings
 from slotreeve_servers.data.endings.lost_clients import LostClients
 from slotreeve_servers.data.endings.presence import client_of
@@ -189,6 +189,5 @@ class EndingsScene:
 
 
 def state_of(scene: EndingsScene, register_id: str) -> str:
-    """The state of a registration in slot 0."""
-    ending: Ending | None = scene.endings.of(scene.slot).get(register_id)
-    return "vouched" if ending is None else ending.state.value
+    """The state of a registration in slot 0; one for each session process that has it."""
+    return ", ".join(ending.state.value for ending in scene.endings.of(scene.slot, register_id)) or "vouched"

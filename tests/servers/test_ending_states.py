@@ -140,6 +140,14 @@ class Twin(EndingsScene):
             life.said = True
             self.say(life.record)
 
+    def says_elsewhere(self, name: str, at: Peer, incarnation: int) -> None:
+        """A client that moves says it to another session server than that of its record: there it was before, or will
+        never have been. The record ends by what happens to its own."""
+        life = self.lives[name]
+        if life.record is not None and life.at is not at:
+            life.incarnation = max(life.incarnation, incarnation)
+            self.say(Publisher(f"{name}-0", "s", 1, incarnation, at.process_id, "", (b"x",)))
+
     def arrives(self, name: str, at: Peer) -> None:
         if not self.arriving[name]:
             self.notes_return(name)
@@ -178,8 +186,8 @@ class Twin(EndingsScene):
         """One thing happens."""
         name, at = rng.choice(sorted(self.lives)), rng.choice(self.living)
         what = rng.choices(
-            ["publish", "lose", "say", "arrive", "arrived", "left", "kill", "mute", "turn", "pass"],
-            (6, 5, 1, 4, 5, 2, 1, 1, 6, 8),
+            ["publish", "lose", "say", "elsewhere", "arrive", "arrived", "left", "kill", "mute", "turn", "pass"],
+            (6, 5, 1, 2, 4, 5, 2, 1, 1, 6, 8),
         )[0]
         match what:
             case "publish":
@@ -188,6 +196,8 @@ class Twin(EndingsScene):
                 self.loses(name)
             case "say":
                 self.says(name)
+            case "elsewhere":
+                self.says_elsewhere(name, at, self.lives[name].incarnation + rng.choice([-1, 1]))
             case "arrive":
                 self.arrives(name, at)
             case "arrived":

@@ -59,6 +59,56 @@ def test_a_client_that_moves_and_says_to_both_session_servers_that_it_leaves_end
     assert scene.ended(0.05) == {"client0"}
 
 
+@pytest.mark.parametrize("word_comes", ["first", "while it is asked for", "last"])
+def test_what_a_dead_session_server_has_ends_also_where_another_one_hears_that_the_client_leaves(
+    word_comes: str,
+) -> None:
+    scene = EndingsScene(clients=1)
+    word = record(0, incarnation=0, session=SESSION_2)
+    if word_comes == "while it is asked for":
+        scene.answers = False
+    if word_comes != "last":
+        scene.say(word)
+        scene.until(0.05)
+    scene.session_dies()
+    scene.until(0.1)
+    if word_comes == "last":
+        scene.say(word)
+    scene.answers = True
+    assert scene.ended(GRACE - 0.1) == set()
+    assert scene.ended(GRACE + LATE) == {"client0"}
+
+
+def test_what_was_lost_at_one_session_server_ends_although_its_client_has_told_the_next_one_that_it_leaves() -> None:
+    scene = EndingsScene(clients=1)
+    scene.session_dies()
+    scene.until(1.0)
+    scene.say(record(0, incarnation=2, session=SESSION_2))  # what it had sent there never arrives
+    assert scene.ended(GRACE - 0.1) == set()
+    assert scene.ended(GRACE + LATE) == {"client0"}
+
+
+def test_what_a_client_has_sent_after_its_word_ends_with_the_grace_once_its_session_server_is_dead() -> None:
+    scene = EndingsScene(clients=1)
+    scene.answers = False
+    scene.say(scene.records[0])
+    scene.put(record(0, incarnation=2))
+    scene.session_dies()
+    scene.until(0.1)
+    scene.answers = True
+    assert scene.ended(GRACE - 0.1) == set()
+    assert scene.ended(GRACE + LATE) == {"client0"}
+
+
+def test_an_older_word_does_not_take_the_place_of_a_loss() -> None:
+    scene = EndingsScene()
+    scene.put(record(0, incarnation=2))
+    scene.session_dies()
+    scene.until(0.1)
+    scene.say(record(0, incarnation=1))
+    assert scene.ended(GRACE + LATE) == {"client0"}
+
+
 def test_what_a_client_has_sent_later_does_not_end_by_an_older_word_that_comes_last() -> None:
     scene = EndingsScene(clients=1)
     scene.put(record(0, incarnation=3))

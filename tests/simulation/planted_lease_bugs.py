@@ -59,8 +59,9 @@ def _ends_from_registration() -> Patch:
     def only_unknown(
         self: LeaseKeeper, slot: HeldSlot, data_info_id: str, lease_ids: Iterable[str], now: float
     ) -> list[str]:
-        held, suffix = self._endings.of(slot), lease_suffix(data_info_id)
-        return renew(self, slot, data_info_id, [each for each in lease_ids if each + suffix not in held], now)
+        suffix = lease_suffix(data_info_id)
+        unheld = [each for each in lease_ids if not self._endings.of(slot, each + suffix)]
+        return renew(self, slot, data_info_id, unheld, now)
 
     return replaced(LeaseKeeper, "renew", only_unknown)
 
@@ -93,9 +94,12 @@ def _due_ends_although_renewed() -> Patch:
     def only_waiting(
         self: LeaseKeeper, slot: HeldSlot, data_info_id: str, lease_ids: Iterable[str], now: float
     ) -> list[str]:
-        held, suffix = self._endings.of(slot), lease_suffix(data_info_id)
-        late = {key for key, ending in held.items() if ending.state is not EndingState.WAITING}
-        return renew(self, slot, data_info_id, [each for each in lease_ids if each + suffix not in late], now)
+        suffix = lease_suffix(data_info_id)
+
+        def is_late(lease_id: str) -> bool:
+            return any(each.state is not EndingState.WAITING for each in self._endings.of(slot, lease_id + suffix))
+
+        return renew(self, slot, data_info_id, [each for each in lease_ids if not is_late(each)], now)
 
     return replaced(LeaseKeeper, "renew", only_waiting)
 

@@ -74,17 +74,19 @@ class Ending(Timed):
 
     Attributes:
         slot, data_info_id, register_id: which one.
+        session: the session process that has it, or has heard that it ends; that of leases is their owner.
         client: the id of its client. A lease is a client of its own.
         state: :class:`slotreeve_servers.data.endings.endings.Endings` alone changes it.
         held_since: since when the brake's longest time counts, in attended seconds; set with the state BRAKED.
         said: its client has said that it leaves: it ends however many do, once the session servers have answered.
     """
 
-    __slots__ = ("client", "data_info_id", "held_since", "register_id", "said", "slot", "state")
+    __slots__ = ("client", "data_info_id", "held_since", "register_id", "said", "session", "slot", "state")
 
     def __init__(self, slot: HeldSlot, record: Publisher, client: str) -> None:
         super().__init__()
         self.slot, self.data_info_id, self.register_id = slot, record.data_info_id, record.register_id
+        self.session = record.session
         self.client = client
         self.state = VOUCHED
         self.held_since = 0.0
@@ -109,20 +111,19 @@ class Ending(Timed):
 
 
 class LostRecord(Ending):
-    """One registration of a client that is lost or has left.
+    """One registration of a client that is lost or has left, as one session process has it: a client that moves has it
+    at two, and each of them may hear that it leaves, or be gone.
 
     Attributes:
         record: as it was then; a newer one in the slot shows that the client has come back. Of a client that has said
             that it leaves, the tombstone.
-        tombstones: those of a client that has said so, by the session process that has heard it: a client that moves
-            says it to the former one and to the new one, and what it had sent to each of them ends.
         leaves_tombstone: its session server reported it, and has the record no more.
         gone: id of its session process, where that is gone; else empty.
         since: when it was lost, in attended seconds.
         not_before: it stays until then, because a session server did not answer a mark; 0 where all answered.
     """
 
-    __slots__ = ("gone", "leaves_tombstone", "not_before", "record", "since", "tombstones")
+    __slots__ = ("gone", "leaves_tombstone", "not_before", "record", "since")
 
     def __init__(
         self, slot: HeldSlot, record: Publisher, *, leaves_tombstone: bool, gone: str = "", said: bool = False
@@ -130,18 +131,15 @@ class LostRecord(Ending):
         super().__init__(slot, record, client_of(record.register_id))
         self.record, self.leaves_tombstone, self.gone, self.said = record, leaves_tombstone, gone, said
         self.since = self.not_before = 0.0
-        self.tombstones = {record.session: record} if said else {}
 
     def record_that_ends(self) -> Publisher | None:
         """See :meth:`Ending.record_that_ends`."""
         found = self.slot.store.find(self.record)
         if not self.said:
             return found if found == self.record else None
-        if found is None:
-            return self.record  # it may be on its way yet
-        # What its client has sent elsewhere, or later, does not end.
-        tombstone = self.tombstones.get(found.session)
-        return None if tombstone is None or found.newer_than(tombstone) else tombstone
+        # It may be on its way yet. What its client has sent elsewhere, or later, does not end.
+        is_other = found is not None and (found.session != self.session or found.newer_than(self.record))
+        return None if is_other else self.record
 
     def remove_by(self, write: SlotWrite, record: Publisher) -> None:
         """See :meth:`Ending.remove_by`."""

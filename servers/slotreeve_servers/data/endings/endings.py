@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from slotreeve.model.publisher import Publisher
 from slotreeve_events.log import EventLog
@@ -63,7 +63,8 @@ class Endings:
         self._rules, self._brake = rules, brake
         self.presence = ClientPresence()
         self.leases: LeaseRules
-        self._held: dict[HeldSlot, dict[str, Ending]] = {}
+        # By register id; one for each session process that has the registration.
+        self._held: dict[HeldSlot, dict[str, tuple[Ending, ...]]] = {}
         self._by_client: dict[str, dict[LostRecord, None]] = {}
         self._last_return: dict[str, float] = {}
         self._nothing_before = -math.inf
@@ -89,15 +90,13 @@ class Endings:
     def said(self, slot: HeldSlot, tombstones: Iterable[Publisher]) -> None:
         """The clients of these tombstones left, and said so."""
         for tombstone in tombstones:
-            known = self._held.get(slot, {}).get(tombstone.register_id)
-            left = LostRecord(slot, tombstone, leaves_tombstone=True, said=True)
-            if isinstance(known, LostRecord):
-                former = known.tombstones.get(tombstone.session)
-                if former is not None and not tombstone.newer_than(former):
+            known = self._at(slot, tombstone)
+            if known is not None:
+                is_older = known.record.newer_than(tombstone)
+                if is_older or (known.said and not tombstone.newer_than(known.record)):
                     continue
-                left.tombstones = known.tombstones | left.tombstones
                 self.move(known, EndingEvent.SENT_AGAIN)
-            self.watch(left)
+            self.watch(LostRecord(slot, tombstone, leaves_tombstone=True, said=True))
 
     def lost(self, entries: Iterable[LostRecord]) -> int:
         """The clients of these registrations are lost as far as is known. One that was sent again meanwhile, or has
@@ -111,7 +110,7 @@ class Endings:
             if found != entry.record:
                 if found is not None:
                     self._has_returned(entry)
-            elif entry.register_id not in self._held.get(entry.slot, {}):
+            elif self._at(entry.slot, entry.record) is None:
                 if entry.client not in self._by_client:
                     self.presence.left(entry.client, self._outbox.attended())
                 self.watch(entry)
@@ -120,7 +119,8 @@ class Endings:
 
     def watch(self, ending: Ending) -> None:
         """Nobody vouches for this registration any more, or a lease begins."""
-        self._held.setdefault(ending.slot, {})[ending.register_id] = ending
+        held = self._held.setdefault(ending.slot, {})
+        held[ending.register_id] = *held.get(ending.register_id, ()), ending
         if isinstance(ending, LostRecord):
             ending.since = self._outbox.attended()
             self.held += 1
@@ -133,9 +133,15 @@ class Endings:
             self._has_returned(ending)
             self.move(ending, EndingEvent.ARRIVES)
 
-    def of(self, slot: HeldSlot) -> Mapping[str, Ending]:
-        """What may end in a slot, by register id."""
-        return self._held.get(slot, {})
+    def of(self, slot: HeldSlot, register_id: str) -> tuple[Ending, ...]:
+        """What is known of a registration that may end: of a client's, once for each session process."""
+        return self._held.get(slot, {}).get(register_id, ())
+
+    def _at(self, slot: HeldSlot, record: Publisher) -> LostRecord | None:
+        for ending in self.of(slot, record.register_id):
+            if isinstance(ending, LostRecord) and ending.session == record.session:
+                return ending
+        return None
 
     def put_off(self, ending: Ending) -> None:
         """A lease has another deadline."""
@@ -150,14 +156,13 @@ class Endings:
 
     def stored(self, slot: HeldSlot, records: Iterable[Publisher]) -> None:
         """These records were stored in a led slot: where one of them was lost, its client has sent it again."""
-        held = self._held.get(slot)
-        if not held or not self.held:
+        if not self.held or slot not in self._held:
             return
         for record in records:
-            ending = held.get(record.register_id)
-            if isinstance(ending, LostRecord) and ending.record_that_ends() is None:
-                self._has_returned(ending)
-                self.move(ending, EndingEvent.SENT_AGAIN)
+            for ending in self.of(slot, record.register_id):
+                if isinstance(ending, LostRecord) and record.newer_than(ending.record):
+                    self._has_returned(ending)
+                    self.move(ending, EndingEvent.SENT_AGAIN)
 
     def presence_changed(self, clients: Iterable[str]) -> None:
         """These clients may have begun or ceased to arrive."""
@@ -206,7 +211,7 @@ class Endings:
 
     def _forget_former(self) -> Iterator[None]:
         for slot in [slot for slot in self._held if not self._slots.has(slot)]:
-            for ending in list(self._held[slot].values()) if slot in self._held else ():
+            for ending in [each for same in self._held.get(slot, {}).values() for each in same]:
                 if ending.is_open:
                     self.move(ending, EndingEvent.SENT_AGAIN)
                 yield
@@ -267,7 +272,9 @@ class Endings:
 
     def _forget(self, ending: Ending) -> None:
         held = self._held[ending.slot]
-        del held[ending.register_id]
+        held[ending.register_id] = tuple([each for each in held[ending.register_id] if each is not ending])
+        if not held[ending.register_id]:
+            del held[ending.register_id]
         if not held:
             del self._held[ending.slot]
         if not isinstance(ending, LostRecord):

@@ -128,10 +128,10 @@ class LeaseKeeper:
     def renew(self, slot: HeldSlot, data_info_id: str, lease_ids: Iterable[str], now: float) -> list[str]:
         """The time to live of these leases of one service begins anew. Returns those that are unknown."""
         unknown: list[str] = []
-        leases, suffix = self._endings.of(slot), lease_suffix(data_info_id)
+        suffix = lease_suffix(data_info_id)
         for lease_id in lease_ids:
-            lease = leases.get(lease_id + suffix)
-            if isinstance(lease, HeldLease):
+            lease = self._lease(slot, lease_id + suffix)
+            if lease is not None:
                 lease.until = now + lease.ttl
                 if lease.state is not WAITING:
                     self._endings.put_off(lease)
@@ -141,13 +141,18 @@ class LeaseKeeper:
                 unknown.append(lease_id)
             else:
                 self.begin(slot, record, now)
-                leases = self._endings.of(slot)
         return unknown
+
+    def _lease(self, slot: HeldSlot, register_id: str) -> HeldLease | None:
+        for lease in self._endings.of(slot, register_id):
+            if isinstance(lease, HeldLease):
+                return lease
+        return None
 
     def begin(self, slot: HeldSlot, record: Publisher, now: float) -> None:
         """The time to live of a lease begins."""
-        lease, ttl = self._endings.of(slot).get(record.register_id), DRIFT * ttl_seconds_of(record)
-        if isinstance(lease, HeldLease):
+        lease, ttl = self._lease(slot, record.register_id), DRIFT * ttl_seconds_of(record)
+        if lease is not None:
             lease.ttl, lease.until = ttl, now + ttl
             self._endings.put_off(lease)
         else:
@@ -161,7 +166,7 @@ class LeaseKeeper:
                 missing.append(lease_id)
                 continue
             tombstones.append(lease_tombstone(slot, record))
-            lease = self._endings.of(slot).get(record.register_id)
+            lease = self._lease(slot, record.register_id)
             if lease is not None:
                 self._endings.vouched(lease)
         self._store(slot, tombstones, "its lease was ended by a caller")
@@ -191,7 +196,7 @@ class LeaseKeeper:
                 if not self._slots.has(slot):
                     break
                 # Unless somebody has ended it, or has registered or renewed it here already.
-                if slot.store.find(record) is record and record.register_id not in self._endings.of(slot):
+                if slot.store.find(record) is record and self._lease(slot, record.register_id) is None:
                     self.begin(slot, record, self._outbox.attended() + DRIFT * self._membership.lease_seconds)
                 yield
 
