@@ -22,7 +22,7 @@ class ClientPresence:
     def __init__(self) -> None:
         self._arriving: dict[str, set[str]] = {}
         self._left_at: OrderedDict[str, float] = OrderedDict()
-        self._awaited_until: dict[str, float] = {}
+        self._awaited_until: OrderedDict[str, float] = OrderedDict()
 
     def arrive(self, process_id: str, clients: Iterable[str]) -> None:
         """These clients are connected to the session process and send their records again."""
@@ -47,9 +47,10 @@ class ClientPresence:
     def process_is_gone(self, process_id: str, now: float, grace_seconds: float) -> list[str]:
         """The session process is gone. The clients that arrived there are awaited elsewhere for the grace: it is a fact
         about them, because what they had published may be found in a slot only later. Returns them."""
-        self._awaited_until = {client: until for client, until in self._awaited_until.items() if until > now}
         clients = self.drop(process_id)
-        self._awaited_until.update(dict.fromkeys(clients, now + grace_seconds))
+        for client in clients:
+            self._awaited_until[client] = now + grace_seconds
+            self._awaited_until.move_to_end(client)
         return clients
 
     def awaited_until(self, client: str) -> float:
@@ -72,7 +73,10 @@ class ClientPresence:
         self._left_at[client] = now
 
     def lately(self, now: float, grace_seconds: float) -> int:
-        """Number of clients that have left within two graces, so that the last of many has all of its own."""
+        """Number of clients that have left within two graces, so that the last of many has all of its own. Forgets what
+        is over."""
+        while self._awaited_until and next(iter(self._awaited_until.values())) <= now:
+            self._awaited_until.popitem(last=False)
         while self._left_at and next(iter(self._left_at.values())) <= now - 2 * grace_seconds:
             self._left_at.popitem(last=False)
         return len(self._left_at)
