@@ -191,7 +191,7 @@ class ClientCore:
         self.incarnation += 1
         self._session = session_process_id
         self._in_flight.clear()
-        self.postponed.take()
+        self.postponed.records.clear()
         self._weight = 0
         self._outbox = {
             key: publication
@@ -253,7 +253,7 @@ class ClientCore:
     def _published(self, sequences: list[int]) -> None:
         in_flight, replay = self._in_flight, self._replay
         wakes = False
-        self.postponed.has_room()
+        self.postponed.has_room(len(sequences))
         for sequence in sequences:
             entry = in_flight.pop(sequence, None)
             if entry is None:
@@ -284,7 +284,7 @@ class ClientCore:
         publication.end(RegistrationError(f"{publication.data_info_id} was refused: {message.reason}"))
 
     def retry(self) -> None:
-        """Send again the records for which the session server had no room."""
+        """Send again some of the records for which the session server had no room."""
         self._outbox.update(self.postponed.take())
         self._wake()
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from slotreeve_client.publication import Publication
 
+FEWEST = 16
+"""So many records are sent again after a pause where none was acknowledged before it."""
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 1.0
 
 
 class Postponed:
-    """Records that are sent again after a pause. The pause doubles with each retry, up to
-    :data:`LONGEST_PAUSE_SECONDS`, until a record is acknowledged.
+    """Records that are sent again after a pause, at most twice as many as were acknowledged since the last one: what
+    all of them together cost grows as they do, however slowly a session server takes them. The pause doubles with each
+    retry, up to :data:`LONGEST_PAUSE_SECONDS`, until a record is acknowledged.
 
     Attributes:
         records: the records that wait, by register id.
@@ -18,8 +23,9 @@ class Postponed:
     """
 
     def __init__(self) -> None:
-        self.records: dict[str, Publication] = {}
+        self.records: OrderedDict[str, Publication] = OrderedDict()
         self.rejections = 0
+        self._acknowledged = 0
         self._pause_seconds = FIRST_PAUSE_SECONDS
 
     def add(self, publication: Publication) -> None:
@@ -28,9 +34,10 @@ class Postponed:
         self.records[publication.register_id] = publication
 
     def take(self) -> dict[str, Publication]:
-        """The pause is over: all records that wait."""
-        records, self.records = self.records, {}
-        return records
+        """The pause is over: the records to send again now, those that have waited for the longest."""
+        count = min(len(self.records), max(FEWEST, 2 * self._acknowledged))
+        self._acknowledged = 0
+        return dict([self.records.popitem(last=False) for _ in range(count)])
 
     def next_pause(self) -> float:
         """Seconds to wait before the next :meth:`take`."""
@@ -38,6 +45,7 @@ class Postponed:
         self._pause_seconds = min(2 * pause, LONGEST_PAUSE_SECONDS)
         return pause
 
-    def has_room(self) -> None:
-        """The session server has acknowledged a record: begin with a short pause next time."""
+    def has_room(self, count: int) -> None:
+        """The session server has acknowledged so many records: begin with a short pause next time."""
         self._pause_seconds = FIRST_PAUSE_SECONDS
+        self._acknowledged += count

@@ -63,6 +63,17 @@ def test_ends_of_what_a_client_does_not_have_count_as_requests() -> None:
     assert sum(len(store.tombstones) for store in scene.registrations.stores.values()) == burst + 1
 
 
+def test_a_rate_below_one_in_two_seconds_lets_one_pass_and_the_next_one_later() -> None:
+    scene = Scene()
+    scene.limits.rules = SessionSettings(most_requests_per_second=0.25)
+    client = scene.client("client")
+    scene.publish(client, record(0, ends=True), record(1, ends=True))
+    assert rejected(scene) == [(11, "SR205")]
+    scene.outbox.advance(4.0)
+    scene.publish(client, record(1, ends=True), record(2, ends=True))
+    assert rejected(scene) == [(11, "SR205")]
+
+
 def test_requests_of_all_kinds_are_counted_on_the_clock_that_stands_still_with_the_process() -> None:
     scene = Scene()
     scene.limits.rules, scene.outbox.unattended = FEW, 50.0

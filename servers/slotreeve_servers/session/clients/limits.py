@@ -99,11 +99,12 @@ class ClientLimits:
             LimitReached: the client asks too often; names the setting.
         """
         rate, buckets, holder = self.rules.most_requests_per_second, self._buckets, client.peer.holder
-        left, asked_at = buckets.pop(holder, (rate * BURST_SECONDS, attended))
-        left = min(rate * BURST_SECONDS, left + rate * (attended - asked_at))
+        most = max(1.0, rate * BURST_SECONDS)
+        left, asked_at = buckets.pop(holder, (most, attended))
+        left = min(most, left + rate * (attended - asked_at))
         buckets[holder] = left - (left >= 1), attended
         for _ in range(2):  # more go than come, and no request pays for many
-            if attended - next(iter(buckets.values()))[1] > BURST_SECONDS:
+            if rate * (attended - next(iter(buckets.values()))[1]) > most:
                 buckets.popitem(last=False)  # it is full again
         if left < 1:
             self._refuse(client, f"{rate:g} requests a second", "most_requests_per_second")
