@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve_servers.session.records.leader_waits import LOOK_SECONDS, LeaderWaits
@@ -73,3 +74,20 @@ def test_what_its_leader_refuses_waits_for_the_next_look_and_not_within_the_same
     outbox.advance(LOOK_SECONDS)
     outbox.end_turn()
     assert tried == [7, 7]
+
+
+def test_where_one_fails_the_others_go_on_with_the_next_look() -> None:
+    outbox, gone_on = RecordingOutbox(), list[int]()
+
+    def fails(request: int) -> None:
+        if request == 1:
+            raise RuntimeError("a defect")
+        gone_on.append(request)
+
+    waits = LeaderWaits[int](outbox, lambda _slot: True, fails, gone_on.append)
+    for number in range(5):
+        waits.add(0, number, 10.0 + number)
+    with pytest.raises(RuntimeError, match="a defect"):
+        outbox.advance(LOOK_SECONDS)
+    outbox.advance(LOOK_SECONDS)
+    assert gone_on == [0, 2, 3, 4]

@@ -54,9 +54,16 @@ class LeaderWaits(Generic[T]):
         meanwhile waits for the next look."""
         if self._is_led(slot):
             waiting = self._waiting.pop(slot, [])
-            while waiting:
-                self._go_on(heapq.heappop(waiting)[2])
-                yield
+            try:
+                while waiting:
+                    self._go_on(heapq.heappop(waiting)[2])
+                    yield
+            finally:
+                if waiting:  # one has failed: the others wait for the next look
+                    waiting += self._waiting.get(slot, [])
+                    heapq.heapify(waiting)
+                    self._waiting[slot] = waiting
+                    self._look.later()
             return
         while (waiting := self._waiting.get(slot, [])) and waiting[0][0] <= self._outbox.now():
             self._give_up(heapq.heappop(waiting)[2])
