@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from slotreeve.clock import Clock
-from slotreeve.errors import SlotreeveError
+from slotreeve.errors import ClientError, RequestTimeout, SlotreeveError
 from slotreeve_gateway import Caller, Registry, Right
 from slotreeve_protocol.instance import Instance
 
@@ -22,7 +22,7 @@ MOST_WAITING = 10_000
 """Instances that wait to be looked for. Beyond that the newest of the caller with the most is not, and its namesakes
 end with their leases."""
 AGAIN_SECONDS = 1.0
-"""Pause where the services are not known, because the registry does not answer."""
+"""Pause where the registry does not answer."""
 LEASES_AT_ONCE = 20_000
 """Leases in one question: ids times services."""
 
@@ -40,7 +40,7 @@ class FormerNames:
     An agent of Consul stands for one machine and knows each id once, so the new registration takes the old one's place.
     A gateway stands for all machines, so the address must be the same, too. Where this gateway has seen the id before,
     the caller waits for it; else the leaders of all slots are asked beside, with a small share of the time. There
-    callers take turns, and an error ends nobody else's search.
+    callers take turns, and an error ends nobody else's search; what the registry has not answered is asked again.
 
     Args:
         end: ends an instance of a service by its id.
@@ -83,8 +83,10 @@ class FormerNames:
             while self._waiting:
                 began, author = self._clock.now(), next(iter(self._waiting))
                 try:
-                    if await self._knows_services():
-                        await self._look_for_some(author)
+                    await self._look_for_some(author)
+                except (RequestTimeout, ClientError) as error:
+                    log.info("former names of instances are looked for later: %s", error)
+                    await self._clock.sleep(AGAIN_SECONDS)
                 except Exception as error:
                     self._waiting.pop(author, None)
                     what = f"former names of what {author} registered are not looked for"
@@ -94,28 +96,21 @@ class FormerNames:
         finally:
             self._looking = None
 
-    async def _knows_services(self) -> bool:
-        """Whether the services are known; where they are not, after a pause. That is no error of who waits."""
-        try:
-            await self._registry.directory.services()
-        except SlotreeveError as error:
-            log.info("former names of instances are looked for later: %s", error)
-            await self._clock.sleep(AGAIN_SECONDS)
-            return False
-        return True
-
     async def _look_for_some(self, author: str) -> None:
+        """Raises RequestTimeout, ClientError: the registry has not answered; what is not found yet still waits."""
+        theirs = self._waiting[author] = self._waiting.pop(author)  # the others have their turns first
+        await self._registry.directory.services()
         some = max(1, LEASES_AT_ONCE // (1 + 2 * len(self._registry.directory.listed)))
-        theirs = self._waiting.pop(author)
-        asked = [theirs.pop(key) for key in list(islice(theirs, some))]
-        if theirs:
-            self._waiting[author] = theirs
         by_caller: dict[int, list[_Registered]] = {}
-        for one in asked:
+        for one in islice(theirs.values(), some):
             by_caller.setdefault(id(one.caller), []).append(one)
         for same in by_caller.values():
             holders = await self._places.holders([one.instance.id for one in same], same[0].caller)
             for one in same:
+                if theirs.get(one.instance.id) is one:
+                    del theirs[one.instance.id]
                 for service in holders.get(one.instance.id, ()):
                     if service != one.service:
                         await self.end(service, one.instance, one.caller)
+        if not theirs and self._waiting.get(author) is theirs:
+            del self._waiting[author]

@@ -121,10 +121,17 @@ class InstancePlaces:
         ]
 
     async def holders(self, service_ids: Iterable[str], caller: Caller) -> dict[str, list[str]]:
-        """The services that have a lease or a stand-in of an id, by the id. What does not answer in time has none."""
+        """The services that have a lease or a stand-in of an id, by the id.
+
+        Raises:
+            RequestTimeout, ClientError: a leader has not answered, so that there may be more.
+        """
         ids, found = list(service_ids), dict[str, list[str]]()
-        answers = await self._registry.renew_many(_asked(self.candidates(caller), ids))
-        for name in self.candidates(caller):
+        candidates = self.candidates(caller)
+        answers = await self._registry.renew_many(_asked(candidates, ids))
+        if answers.unanswered:
+            raise RequestTimeout(answers.reason)
+        for name in candidates:
             for service_id in ids:
                 if _has(answers, name, service_id) or _has(answers, stand_ins_of(name), service_id):
                     found.setdefault(service_id, []).append(name)
