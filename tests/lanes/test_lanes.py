@@ -21,7 +21,7 @@ from tests.lanes.soak import first_seed, keep, order
         ("tests/faces/consul/real/test_clients.py", Lane.TEST),
         ("tests/simulation/corpus/test_corpus.py", Lane.TEST),
         ("tests/scenarios/test_loads.py", Lane.TEST),
-        ("tests/servers/long/test_garbage.py", Lane.TEST),
+        ("tests/servers/long/test_large_turns.py", Lane.TEST),
         ("tests/processes/soak/test_chaos.py", Lane.SOAK),
         ("tests/a/soak/real/test_b.py", Lane.SOAK),
     ],
