@@ -5,7 +5,7 @@ Each is a small patch of one method. ``planted_evidence_bugs`` has more of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -367,3 +367,19 @@ def _same_incarnation() -> Patch:
         original(self, session_process_id)
 
     return replaced(ClientCore, "connected", connected)
+
+
+@bug("a session server forgets a client that came back to it with the former connection", "lone")
+def _forgotten_with_the_former_connection() -> Patch:
+    def by_version(self: Registrations) -> Iterator[None]:
+        while self._leaving:
+            record, submit = self._leaving.popleft()
+            slot = self._slot_of(record.data_info_id)
+            held = self.stores[slot].find(record)
+            if held is not None and held.version <= record.version:
+                self.stores[slot].purge(record.data_info_id, record.register_id)
+                if submit is not None:
+                    submit(slot, record.tombstone())
+            yield
+
+    return replaced(Registrations, "_drop", by_version)
