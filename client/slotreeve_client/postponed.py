@@ -7,15 +7,15 @@ from collections import OrderedDict
 from slotreeve_client.publication import Publication
 
 FEWEST = 16
-"""So many records are sent again after a pause where none was acknowledged before it."""
+"""So many records are sent again after each pause at least, if so many wait."""
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 1.0
 
 
 class Postponed:
-    """Records that are sent again after a pause, at most twice as many as were acknowledged since the last one: what
-    all of them together cost grows as they do, however slowly a session server takes them. The pause doubles with each
-    retry, up to :data:`LONGEST_PAUSE_SECONDS`, until a record is acknowledged.
+    """Records that are sent again after a pause: twice as many as were acknowledged since the last pause, and
+    :data:`FEWEST` at least. So a session server that takes few is sent few. The pause doubles with each retry, up to
+    :data:`LONGEST_PAUSE_SECONDS`, until a record is acknowledged.
 
     Attributes:
         records: the records that wait, by register id.

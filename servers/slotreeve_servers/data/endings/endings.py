@@ -134,7 +134,7 @@ class Endings:
             self.move(ending, EndingEvent.ARRIVES)
 
     def of(self, slot: HeldSlot, register_id: str) -> tuple[Ending, ...]:
-        """What is known of a registration that may end: of a client's, once for each session process."""
+        """What may end of one registration: its lease, or what each session process has of it."""
         return self._held.get(slot, {}).get(register_id, ())
 
     def _at(self, slot: HeldSlot, record: Publisher) -> LostRecord | None:
