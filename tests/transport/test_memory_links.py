@@ -29,6 +29,20 @@ class Pair:
         return await self.near.connect("far:1", CLIENT, self.near_handler, 1.0)
 
 
+class Busy:
+    """A processor that is free after half a second."""
+
+    def __init__(self) -> None:
+        self._free_at = asyncio.get_running_loop().time() + 0.5
+
+    def busy_for(self) -> float:
+        """Seconds until it is free."""
+        return max(0.0, self._free_at - asyncio.get_running_loop().time())
+
+    def handled(self, packet: bytes) -> None:
+        """It handles nothing."""
+
+
 @pytest.mark.parametrize("extra", [-1, 0, 1, 300])
 def test_packets_beyond_the_capacity_of_a_link_wait_at_the_sender_and_arrive_in_order(extra: int) -> None:
     async def scenario(_rng: random.Random) -> None:
@@ -63,3 +77,21 @@ def test_a_packet_never_overtakes_an_earlier_one_of_its_connection() -> None:
         await pair.far.close()
 
     run(scenario, seed=3)
+
+
+def test_a_peer_shows_a_sign_of_life_after_a_round_trip_and_not_while_the_network_is_slow() -> None:
+    async def scenario(_rng: random.Random) -> None:
+        pair = Pair()
+        pair.network.delay_seconds = lambda _source, _target: 0.2
+        pair.network.processors["far"] = Busy()
+        attempt = asyncio.ensure_future(pair.connect())
+        await asyncio.sleep(0.39)
+        assert not pair.near.has_answered("far:1"), "the first packet cannot have been answered yet"
+        await asyncio.sleep(0.02)
+        assert pair.near.has_answered("far:1"), "the transport of a process that is busy answers"
+        assert pair.near_handler.events == []
+        assert (await attempt).address == "far:1"
+        await pair.near.close()
+        await pair.far.close()
+
+    run(scenario)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 
@@ -51,6 +52,7 @@ class MemoryLink:
         self._inbox: deque[tuple[float, bytes | _End]] = deque()
         self._scheduled = False
         self._written_at = 0.0
+        self._answered_at = math.inf
         self._released = False
         self._waits_for_room = False
         network.attach(self)
@@ -91,8 +93,10 @@ class MemoryLink:
 
     @property
     def has_answered(self) -> bool:
-        """Whether packets travel both ways: a process that is busy counts as one whose transport answers."""
-        return self._network.passes(self.source, self.target) and self._network.passes(self.target, self.source)
+        """Whether packets travel both ways, and the first one from here has had the time to arrive and to be answered:
+        a process that is busy counts as one whose transport answers, a network that is slow does not."""
+        passes = self._network.passes(self.source, self.target) and self._network.passes(self.target, self.source)
+        return passes and self.other._answered_at <= self._clock.now()
 
     def die(self) -> None:
         """The process at this end was killed: call no handler here."""
@@ -124,6 +128,8 @@ class MemoryLink:
         if isinstance(item, bytes):
             self._written_at += len(item) / self._network.bytes_per_second
         due = self._written_at + self._network.delay_seconds(self.target, self.source)
+        if self._answered_at == math.inf:
+            self._answered_at = 2 * due - self._written_at
         if self._inbox:
             due = max(due, self._inbox[-1][0])
         self._inbox.append((due, item))

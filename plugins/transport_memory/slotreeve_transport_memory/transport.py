@@ -93,7 +93,8 @@ class MemoryTransport:
         return near.channel
 
     def has_answered(self, address: str) -> bool:
-        """As :meth:`slotreeve.ports.SignsOfLife.has_answered`: neither a partition nor a frozen process is between."""
+        """As :meth:`slotreeve.ports.SignsOfLife.has_answered`: neither a partition nor a frozen process is between, and
+        a round trip has taken place."""
         return any(link.address == address and not link.channel.closed and link.has_answered for link in self._links)
 
     async def close(self) -> None:
