@@ -25,30 +25,29 @@ def test_a_session_process_is_gone_once_it_is_neither_a_member_nor_linked() -> N
     sessions = SessionServers()
     members(sessions, "a", "b")
     members(sessions, "b")
-    assert sessions.look(linked("a"), 1.0) == ([], [])
+    assert sessions.look(linked("a")) == ([], [])
     assert not sessions.is_gone("a")
-    assert sessions.look(linked(), 2.0) == (["a"], [])
-    assert sessions.look(linked(), 3.0) == ([], [])
+    assert sessions.look(linked()) == (["a"], [])
+    assert sessions.look(linked()) == ([], [])
     assert (sessions.is_gone("a"), sessions.gone) == (True, {"a"})
 
 
 def test_a_session_process_that_is_linked_or_a_member_again_is_not_gone() -> None:
     sessions = SessionServers()
     sessions.suspect(["a", "b"])
-    assert sessions.look(linked(), 1.0) == (["a", "b"], [])
-    assert sessions.look(linked("a"), 2.0) == ([], ["a"])
+    assert sessions.look(linked()) == (["a", "b"], [])
+    assert sessions.look(linked("a")) == ([], ["a"])
     assert members(sessions, "b") == ["b"]
-    assert sessions.look(linked(), 3.0) == (["a"], [])
+    assert sessions.look(linked()) == (["a"], [])
 
 
-def test_a_process_that_has_been_gone_for_long_is_forgotten() -> None:
+def test_a_process_of_which_nothing_is_left_is_forgotten() -> None:
     sessions = SessionServers()
-    sessions.suspect(["a"])
-    sessions.look(linked(), 1.0)
-    sessions.forget(1.0)
-    assert sessions.is_gone("a")
-    sessions.forget(1.1)
-    assert not sessions.is_gone("a")
+    sessions.suspect(["a", "b"])
+    sessions.look(linked())
+    sessions.forget({"a"})
+    assert (sessions.is_gone("a"), sessions.gone) == (False, {"b"})
+    assert sessions.look(linked("a", "b")) == ([], ["b"])
 
 
 # --- session servers -------------------------------------------------------------------------------------------------

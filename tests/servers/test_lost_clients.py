@@ -13,7 +13,7 @@ from slotreeve_servers.data.endings.sessions import LINK_SILENCE_SECONDS
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.node.outbox import Peer
 
-from tests.servers.endings_scene import SESSION_1, SESSION_2, EndingsScene
+from tests.servers.endings_scene import RULES, SESSION_1, SESSION_2, EndingsScene
 from tests.servers.recording_outbox import a_peer
 
 GRACE = DataSettings().session_grace_seconds
@@ -26,8 +26,8 @@ def record(client: str, session: Peer = SESSION_1) -> Publisher:
 class Scene(EndingsScene):
     """session-1 holds the client ``a``."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, rules: DataSettings = RULES) -> None:
+        super().__init__(rules=rules)
         self.put(record("a"))
 
     def live(self, seconds: float) -> list[str]:
@@ -290,3 +290,51 @@ def test_clients_of_a_process_that_is_back_and_gone_for_good_end() -> None:
     scene.sessions.closed(scene.links_again(SESSION_1))
     scene.until(GRACE + 2.0)
     assert (scene.left, scene.endings.held) == ([], 0)
+
+
+@pytest.mark.parametrize("hold_seconds", [0.0, 60.0])
+@pytest.mark.parametrize("is_member", [True, False])
+def test_a_session_process_that_is_back_keeps_the_clients_that_had_longer_because_one_came_back(
+    hold_seconds: float, is_member: bool
+) -> None:
+    scene = Scene(DataSettings(brake_hold_seconds=hold_seconds))
+    scene.put(record("b"))
+    scene.dies(SESSION_1)
+    assert scene.live(GRACE - 1.0) == ["a-1", "b-1"]
+    scene.put(Publisher("b-1", "s", 1, 2, SESSION_2.process_id, "", (b"x",)))
+    assert scene.live(2 * GRACE) == ["a-1", "b-1"]
+    if is_member:
+        scene.view(SESSION_1, SESSION_2)
+    else:
+        scene.links_again(SESSION_1)
+    assert scene.live(60.0) == ["a-1", "b-1"]
+
+
+def test_a_session_process_of_which_nothing_is_left_is_forgotten() -> None:
+    scene = Scene()
+    scene.dies(SESSION_1)
+    scene.outbox.end_turn()
+    assert scene.live(GRACE - 0.5) == ["a-1"]
+    assert scene.lost_clients.gone == {SESSION_1.process_id}
+    assert (scene.live(1.0), scene.lost_clients.gone) == ([], set())
+
+
+def test_what_a_session_process_reports_as_lost_when_it_is_back_ends_at_once() -> None:
+    scene = Scene()
+    scene.put(record("b"))
+    scene.dies(SESSION_1)
+    assert scene.live(0.5) == ["a-1", "b-1"]
+    scene.links_again(SESSION_1)
+    scene.report(record("a"))
+    assert scene.live(0.5) == ["b-1"]
+    assert scene.live(60.0) == ["b-1"]
+
+
+def test_a_report_that_is_older_than_the_record_is_ignored() -> None:
+    scene = Scene()
+    report = record("a").tombstone()
+    scene.put(Publisher("a-1", "s", 1, 2, SESSION_1.process_id, "", (b"x",)))
+    scene.lost_clients.reported(scene.slot, [report])
+    scene.put(Publisher("a-1", "s", 2, 2, SESSION_1.process_id, "", (b"y",)))
+    scene.lost_clients.reported(scene.slot, [Publisher("a-1", "s", 1, 2, SESSION_1.process_id, "", ()).tombstone()])
+    assert scene.live(5.0) == ["a-1"]

@@ -236,7 +236,7 @@ def _versions_start_over() -> Patch:
 
 @bug("the registrations of a lost session server are never removed", "sessions")
 def _orphans_stay() -> Patch:
-    return replaced(SessionServers, "look", lambda _self, _is_linked, _now: ([], []))
+    return replaced(SessionServers, "look", lambda _self, _is_linked: ([], []))
 
 
 @bug("a comparison with one session server removes the records of the others", "data")

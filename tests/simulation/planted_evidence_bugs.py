@@ -39,12 +39,12 @@ from tests.simulation.planting import Patch, both, bug, replaced, returning
 # --- session processes that are gone ---------------------------------------------------------------------------------
 
 
-@bug("a session process that was gone stays gone when it is linked or a member again", "frozen")
+@bug("a session process that was gone stays gone when it is linked or a member again", "brake", 2)
 def _gone_for_good() -> Patch:
     original, change = SessionServers.look, SessionServers.view_changed
 
-    def look(self: SessionServers, is_linked: Any, now: float) -> tuple[list[str], list[str]]:
-        gone, _ = original(self, lambda process: not self.is_gone(process) and is_linked(process), now)
+    def look(self: SessionServers, is_linked: Any) -> tuple[list[str], list[str]]:
+        gone, _ = original(self, lambda process: not self.is_gone(process) and is_linked(process))
         return gone, []
 
     def view_changed(self: SessionServers, nodes: Any) -> list[str]:
@@ -54,6 +54,17 @@ def _gone_for_good() -> Patch:
         return []
 
     return both(replaced(SessionServers, "look", look), replaced(SessionServers, "view_changed", view_changed))
+
+
+@bug("that a session process is gone is forgotten although its clients may still come back", "frozen")
+def _gone_and_forgotten() -> Patch:
+    original = LostClients.look
+
+    def look(self: LostClients) -> None:
+        original(self)
+        self._sessions.forget(self.gone)
+
+    return replaced(LostClients, "look", look)
 
 
 @bug("a session server that is linked but no member is gone", "apart")

@@ -76,9 +76,9 @@ def test_what_is_left_over_in_a_calm_cluster_is_named() -> None:
         assert "is streamed to []" in (leftover(scene.cluster) or "")
         slot.streams.update(streams)
         lost_clients._sessions.suspect([session])
-        lost_clients._sessions.look(lambda _process: False, 0.0)
+        lost_clients._sessions.look(lambda _process: False)
         assert "count as gone" in (leftover(scene.cluster) or "")
-        lost_clients._sessions.forget(1.0)
+        lost_clients._sessions.forget([session])
 
     play(story)
 

@@ -34,9 +34,9 @@ def leftover(cluster: SimulatedCluster) -> str | None:
 
 def _of_slots(server: DataServer) -> str | None:
     members = {node.process_id for node in server.view.sessions}
-    wrong = server.core.lost_clients.gone & members
-    if wrong:
-        return f"session processes {', '.join(sorted(wrong))} are members and count as gone"
+    gone = server.core.lost_clients.gone
+    if gone:
+        return f"session processes {', '.join(sorted(gone))} count as gone, although nothing of them is left"
     for number, held in server.core.slots.held.items():
         if not held.leads:
             continue

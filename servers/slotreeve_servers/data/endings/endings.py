@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from slotreeve.model.publisher import Publisher
 from slotreeve_events.log import EventLog
@@ -66,6 +66,8 @@ class Endings:
         # By register id; one for each session process that has the registration.
         self._held: dict[HeldSlot, dict[str, tuple[Ending, ...]]] = {}
         self._by_client: dict[str, dict[LostRecord, None]] = {}
+        # By session process that is gone, or was when they were found.
+        self._by_process: dict[str, dict[LostRecord, None]] = {}
         self._last_return: dict[str, float] = {}
         self._nothing_before = -math.inf
         # What is followed in parts: clients that arrive or have arrived, and processes that are back.
@@ -110,11 +112,17 @@ class Endings:
             if found != entry.record:
                 if found is not None:
                     self._has_returned(entry)
-            elif self._at(entry.slot, entry.record) is None:
+                continue
+            known = self._at(entry.slot, entry.record)
+            if known is None:
                 if entry.client not in self._by_client:
                     self.presence.left(entry.client, self._outbox.attended())
-                self.watch(entry)
                 added += 1
+            elif known.gone and not entry.gone:
+                self.move(known, EndingEvent.SENT_AGAIN)  # its session process is back, and has lost it itself
+            else:
+                continue
+            self.watch(entry)
         return added
 
     def watch(self, ending: Ending) -> None:
@@ -126,6 +134,8 @@ class Endings:
             self.held += 1
             ending.slot.leaving += ending.said
             self._by_client.setdefault(ending.client, {})[ending] = None
+            if ending.gone:
+                self._by_process.setdefault(ending.gone, {})[ending] = None
         else:
             self.count += 1
         self.move(ending, EndingEvent.LOST)
@@ -188,6 +198,11 @@ class Endings:
                 pass  # what is left of its former absence counts no more
         self.presence_changed(self.presence.process_is_gone(process_id, self._outbox.attended(), self.grace_seconds))
 
+    @property
+    def of_processes(self) -> Collection[str]:
+        """The session processes that were found to be gone, and of which something may still end."""
+        return self._by_process.keys()
+
     def process_is_back(self, process_id: str) -> None:
         """A session process that was gone is a member or linked again: its clients are not lost."""
         self._back.add(process_id)
@@ -196,14 +211,10 @@ class Endings:
     def _forget_back(self) -> Iterator[None]:
         while self._back:
             process_id = next(iter(self._back))
-            left = [each for theirs in self._by_client.values() for each in theirs if each.gone == process_id]
-            if not left:
-                self._back.discard(process_id)
-            for ending in left:
-                # Between two steps it may be gone once more; then what was left of its former absence is dropped.
-                if ending.is_open and process_id in self._back:
-                    self.move(ending, EndingEvent.SENT_AGAIN)
-                yield
+            while process_id in self._back and process_id in self._by_process:
+                self.move(next(iter(self._by_process[process_id])), EndingEvent.SENT_AGAIN)
+                yield  # meanwhile it may be gone once more, which drops what is left of its former absence
+            self._back.discard(process_id)
 
     def table_changed(self) -> None:
         """The slots that this server leads are others: what it holds of former ones concerns their next leaders."""
@@ -282,10 +293,15 @@ class Endings:
             return
         self.held -= 1
         ending.slot.leaving -= ending.said
-        of_client = self._by_client[ending.client]
-        del of_client[ending]
-        if not of_client:
-            del self._by_client[ending.client]
+        self._drop(self._by_client, ending.client, ending)
+        if ending.gone:
+            self._drop(self._by_process, ending.gone, ending)
+
+    @staticmethod
+    def _drop(index: dict[str, dict[LostRecord, None]], key: str, ending: LostRecord) -> None:
+        del index[key][ending]
+        if not index[key]:
+            del index[key]
 
     def look(self) -> None:
         """Find what is due, and end what may end: of the braked, after a while that grows with their number."""

@@ -111,8 +111,8 @@ class LostClients:
         The connections of a process that is gone are closed. If it was only frozen, it connects again and is compared
         with: its clients may never have noticed anything, and then nobody else sends what ends here meanwhile.
         """
-        now, grace = self._outbox.attended(), self._rules.session_grace_seconds
-        gone, back = self._sessions.look(self.is_linked, now)
+        grace = self._rules.session_grace_seconds
+        gone, back = self._sessions.look(self.is_linked)
         for process_id in back:
             self._endings.process_is_back(process_id)
         for process_id in gone:
@@ -124,7 +124,8 @@ class LostClients:
                     self._outbox.close(peer, "this session process is gone as far as the data servers know")
             self._to_search.update(((process_id, slot.slot.id), None) for slot in self._slots.led())
             self._outbox.pace(self._search)
-        self._sessions.forget(now - grace - self._rules.brake_hold_seconds)
+        searched = {process_id for process_id, _ in self._to_search}
+        self._sessions.forget(self.gone.difference(searched, self._endings.of_processes))
 
     def _search(self) -> Iterator[None]:
         """Search the slots for records of session processes that are gone."""

@@ -36,8 +36,8 @@ class SessionServers:
         self._former: set[str] = set()
         self._opened = 0
         self._peers: dict[Peer, int] = {}
-        # Those with records here that are no members: since when they are gone, or None while they are linked.
-        self._missing: dict[str, float | None] = {}
+        # Those with records here that are no members, and whether they are gone: they may still be linked.
+        self._missing: dict[str, bool] = {}
 
     def is_current(self, now: float) -> bool:
         """Whether the members are those that the meta leader has, as far as is known. After this server stood still,
@@ -100,31 +100,29 @@ class SessionServers:
     def suspect(self, processes: Iterable[str]) -> None:
         """These processes have records here and are no members."""
         for process_id in processes:
-            self._missing.setdefault(process_id, None)
+            self._missing.setdefault(process_id, False)
 
-    def look(self, is_linked: Callable[[str], bool], now: float) -> tuple[list[str], list[str]]:
+    def look(self, is_linked: Callable[[str], bool]) -> tuple[list[str], list[str]]:
         """Note which of the missing ones are not linked. Returns those that have just gone, and those that are linked
         again, each sorted."""
-        gone, back = [], []
-        for process_id, since in sorted(self._missing.items()):
-            if is_linked(process_id):
-                if since is not None:
-                    self._missing[process_id] = None
-                    back.append(process_id)
-            elif since is None:
-                self._missing[process_id] = now
-                gone.append(process_id)
+        gone: list[str] = []
+        back: list[str] = []
+        for process_id, was_gone in sorted(self._missing.items()):
+            is_gone = self._missing[process_id] = not is_linked(process_id)
+            if is_gone is not was_gone:
+                (gone if is_gone else back).append(process_id)
         return gone, back
 
     def is_gone(self, process_id: str) -> bool:
         """Whether a process is gone."""
-        return self._missing.get(process_id) is not None
+        return self._missing.get(process_id, False)
 
     @property
     def gone(self) -> set[str]:
         """The processes that are gone."""
-        return {process_id for process_id, since in self._missing.items() if since is not None}
+        return {process_id for process_id, is_gone in self._missing.items() if is_gone}
 
-    def forget(self, before: float) -> None:
-        """Forget the processes that were found to be gone before then."""
-        self._missing = {key: since for key, since in self._missing.items() if since is None or since >= before}
+    def forget(self, processes: Iterable[str]) -> None:
+        """Nothing of these processes is here any more: it does not matter whether they come back."""
+        for process_id in processes:
+            del self._missing[process_id]
