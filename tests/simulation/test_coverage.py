@@ -7,7 +7,15 @@ from collections import Counter
 
 from slotreeve_simulator.aims import AIM_SECONDS, Aims
 from slotreeve_simulator.coverage import IMPOSSIBLE, empty_cells, table
-from slotreeve_simulator.fault_kinds import ADDED_PROCESSES, ALONE, DISK_FAULTS, GATEWAY_FAULTS, STORE_FAULTS, FaultKind
+from slotreeve_simulator.fault_kinds import (
+    ADDED_PROCESSES,
+    ALONE,
+    DISK_FAULTS,
+    GATEWAY_FAULTS,
+    ROUGH_FAULTS,
+    STORE_FAULTS,
+    FaultKind,
+)
 from slotreeve_simulator.faults import Fault
 from slotreeve_simulator.plan import plan
 from slotreeve_simulator.runner import simulate
@@ -21,7 +29,7 @@ SEEDS = 30
 
 def test_the_aimed_scenario_has_every_fault_of_servers_and_aims_each_at_every_state() -> None:
     aimed = load_scenario("aimed")
-    others = STORE_FAULTS | DISK_FAULTS | ADDED_PROCESSES | GATEWAY_FAULTS | ALONE | {FaultKind.SUSPEND}
+    others = STORE_FAULTS | DISK_FAULTS | ADDED_PROCESSES | GATEWAY_FAULTS | ALONE | ROUGH_FAULTS | {FaultKind.SUSPEND}
     assert set(aimed.faults.kinds) == set(FaultKind) - others
     planned = {
         (fault.kind, fault.aimed_at)

@@ -12,7 +12,7 @@ from slotreeve_simulator.clients_watch import ClientsWatch
 from slotreeve_simulator.cluster import SLOW_FACTOR, ScenarioCluster
 from slotreeve_simulator.fault_kinds import FaultKind
 from slotreeve_simulator.faults import Fault
-from slotreeve_simulator.injector import LONGEST_DETOUR_SECONDS, Injector
+from slotreeve_simulator.injector import LONGEST_DETOUR_SECONDS, LONGEST_FLAP_SECONDS, Injector
 from slotreeve_simulator.plan import Call, CallKind
 from slotreeve_simulator.scenario import DiskPlan, NetworkPlan, Scenario
 from slotreeve_simulator.servers_watch import ServersWatch
@@ -147,6 +147,49 @@ def test_copies_between_two_data_servers_are_slow_until_the_fault_ends() -> None
         scene.begin(FaultKind.SLOW_COPIES, "data-2", seconds=5.0, others=("data-1",))
         await asyncio.sleep(1.5)
         assert delay("data-1", "data-2") < 0.1
+
+    play(story)
+
+
+def test_connections_that_flap_break_again_and_again_until_the_fault_ends() -> None:
+    async def story(scene: Scene) -> None:
+        client = scene.cluster.clients["client-1"]
+        before = client.statistics().reconnections
+        scene.begin(FaultKind.FLAP_CLIENT, "client-1", seconds=LONGEST_FLAP_SECONDS * 3.5)
+        await asyncio.sleep(LONGEST_FLAP_SECONDS * 10)
+        assert client.statistics().reconnections == before + 4
+        link = next(
+            peer for peer in scene.cluster.data("data-1").core._sessions.connections if peer.node == "session-1"
+        )
+        scene.begin(FaultKind.FLAP_LINK, "session-1", seconds=0.5, others=("data-1",))
+        await asyncio.sleep(1.0)
+        links = [peer for peer in scene.cluster.data("data-1").core._sessions.connections if peer.node == "session-1"]
+        assert len(links) == 1
+        assert link not in links
+
+    play(story)
+
+
+def test_a_client_that_is_cut_off_loses_its_connection_and_makes_none_until_the_fault_ends() -> None:
+    async def story(scene: Scene) -> None:
+        client = scene.cluster.clients["client-1"]
+        scene.begin(FaultKind.CUT_OFF_CLIENT, "client-1", seconds=0.2, others=("session-1", "session-2"))
+        await asyncio.sleep(0.19)
+        assert client.server is None
+        await asyncio.sleep(5.0)
+        assert client.server is not None
+
+    play(story)
+
+
+def test_a_zone_dies_at_one_moment_and_comes_back() -> None:
+    async def story(scene: Scene) -> None:
+        zone = ("data-1", "session-1", "client-1")
+        scene.begin(FaultKind.CRASH_ZONE, *zone, seconds=3.0)
+        assert not {*scene.cluster.servers, *scene.cluster.clients}.intersection(zone)
+        scene.begin(FaultKind.CRASH_DATA, "data-1", seconds=1.0)
+        await asyncio.sleep(10.0)
+        assert {name: scene.cluster.lives[name] for name in zone} == dict.fromkeys(zone, 2)
 
     play(story)
 

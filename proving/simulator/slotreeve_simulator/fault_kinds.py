@@ -23,6 +23,8 @@ class FaultKind(StrEnum):
     """A data server is killed, and started again."""
     CRASH_HOST = "crash_host"
     """A data server and a session server end at the same moment, as those of one host do."""
+    CRASH_ZONE = "crash_zone"
+    """A data server, a session server and up to half of the clients end at the same moment, as those of one zone do."""
     CRASH_SESSION = "crash_session"
     """A session server is killed, and started again."""
     CRASH_CLIENT = "crash_client"
@@ -75,6 +77,14 @@ class FaultKind(StrEnum):
     """Messages to and from one client take up to four times as long: it replays slowly, but is back in time."""
     CUT_CLIENT_LINK = "cut_client_link"
     """Nothing passes between one client and one session server."""
+    CUT_OFF_CLIENT = "cut_off_client"
+    """A client's connections break, and nothing passes between it and any session server, as without a network."""
+    FLAP_CLIENT = "flap_client"
+    """A client's connections break again and again, up to twenty times a second."""
+    FLAP_LINK = "flap_link"
+    """The connections between a session server and a data server break again and again, up to twenty times a second."""
+    CUT_CONTROL = "cut_control"
+    """Nothing passes between the data servers and the meta servers."""
     BREAK_LINK = "break_link"
     """Instantaneous: the connections between a session server and a data server break."""
     CRASH_GATEWAY = "crash_gateway"
@@ -139,6 +149,8 @@ PARTITIONS = frozenset(
         FaultKind.CUT_LINK_ONE_WAY,
         FaultKind.CUT_ROLES,
         FaultKind.CUT_CLIENT_LINK,
+        FaultKind.CUT_OFF_CLIENT,
+        FaultKind.CUT_CONTROL,
         FaultKind.CUT_GATEWAY,
         FaultKind.CUT_META,
         FaultKind.CUT_STREAM,
@@ -151,8 +163,19 @@ DISK_FAULTS = frozenset({FaultKind.SLOW_DISK, FaultKind.POWER_CUT})
 """Faults of disks that only the scenario ``lossy`` has."""
 ADDED_PROCESSES = frozenset({FaultKind.ADD_SESSION, FaultKind.ADD_CLIENT})
 """What recorded incidents need beside the faults of the built-in scenarios."""
+ROUGH_FAULTS = frozenset(
+    {
+        FaultKind.CRASH_ZONE,
+        FaultKind.CUT_OFF_CLIENT,
+        FaultKind.FLAP_CLIENT,
+        FaultKind.FLAP_LINK,
+        FaultKind.CUT_CONTROL,
+    }
+)
+"""Faults that strike much at once, or again and again. Scenarios of their own have them."""
 LATER_FAULTS = (
     DISK_FAULTS
+    | ROUGH_FAULTS
     | GATEWAY_FAULTS
     | ADDED_PROCESSES
     | ALONE

@@ -25,6 +25,7 @@ START_ATTEMPTS = 40
 START_AGAIN_SECONDS = 0.5
 SLOW_CLIENT_FACTOR = 4.0
 LONGEST_DETOUR_SECONDS = 2.0
+SHORTEST_FLAP_SECONDS, LONGEST_FLAP_SECONDS = 0.05, 1.5
 SHORTEST_SYNC_SECONDS, LONGEST_SYNC_SECONDS = 0.001, 0.5
 ONE_WAY = frozenset({FaultKind.PARTITION_ONE_WAY, FaultKind.CUT_LINK_ONE_WAY, FaultKind.CUT_STREAM})
 
@@ -136,6 +137,10 @@ class Injector:
                 return self._begin_alone(fault)
             case FaultKind.CUT_CLIENT:
                 return _nothing if self._cut_client(name) else None
+            case FaultKind.FLAP_CLIENT:
+                return _again_and_again(lambda: self._cut_client(name), fault.amount)
+            case FaultKind.FLAP_LINK:
+                return _again_and_again(lambda: self._cluster.network.cut(name, fault.others[0]), fault.amount)
             case FaultKind.ADD_DATA | FaultKind.ADD_SESSION:
                 return self._add(name)
             case FaultKind.ADD_CLIENT:
@@ -159,6 +164,8 @@ class Injector:
                 return self._crash(*fault.first, power_lost=True)
             case FaultKind.CRASH_CLIENT | FaultKind.CLOSE_CLIENT:
                 return self._end_client(self._clients, name, fault.kind is FaultKind.CLOSE_CLIENT)
+            case FaultKind.CRASH_ZONE:
+                return self._crash_zone(fault.first)
             case FaultKind.CRASH_GATEWAY:
                 return self._end_client(self._gateways, name, politely=False)
             case FaultKind.STOP_SERVER | FaultKind.STOP_SESSION:
@@ -191,6 +198,21 @@ class Injector:
                 self._start(name)
 
         return end
+
+    def _crash_zone(self, names: Iterable[str]) -> Callable[[], None]:
+        """All of these are killed at once, and start again together."""
+        clients = [name for name in names if name in self._cluster.clients]
+        ends = [self._crash(*(name for name in names if name not in clients))]
+        for client in clients:
+            end = self._end_client(self._clients, client, politely=False)
+            assert end is not None, "only a client that leaves in order may be unable to"
+            ends.append(end)
+
+        def end_all() -> None:
+            for end in ends:
+                end()
+
+        return end_all
 
     def _wipe(self, name: str) -> Callable[[], None] | None:
         """Wipe one meta server in each storm, and none while another is down: only a minority may lose its disks. One
@@ -312,6 +334,8 @@ class Injector:
     def _partition(self, fault: Fault) -> Callable[[], None]:
         self._partitions[fault] = fault.kind in ONE_WAY
         self._part(fault)
+        if fault.kind is FaultKind.CUT_OFF_CLIENT:
+            self._cut_client(fault.first[0])
 
         def end() -> None:
             del self._partitions[fault]
@@ -380,6 +404,24 @@ def slow_disk(disk: MemoryStorage | None, healthy: float, amount: float) -> Call
     def end() -> None:
         disk.sync_seconds = healthy
 
+    return end
+
+
+def _again_and_again(strike: Callable[[], object], amount: float) -> Callable[[], None]:
+    """Strike now and after each of equal pauses, which grow with ``amount``, until the fault ends."""
+    seconds = SHORTEST_FLAP_SECONDS * (LONGEST_FLAP_SECONDS / SHORTEST_FLAP_SECONDS) ** amount
+    timer: asyncio.TimerHandle | None = None
+
+    def once_more() -> None:
+        nonlocal timer
+        strike()
+        timer = asyncio.get_running_loop().call_later(seconds, once_more)
+
+    def end() -> None:
+        if timer is not None:
+            timer.cancel()
+
+    once_more()
     return end
 
 

@@ -35,6 +35,7 @@ CLIENT_FAULTS = frozenset(
         FaultKind.CLOSE_CLIENT,
         FaultKind.PAUSE_CLIENT,
         FaultKind.CUT_CLIENT,
+        FaultKind.FLAP_CLIENT,
         FaultKind.SLOW_CLIENT,
     }
 )
@@ -208,11 +209,18 @@ class _Victims:
             case FaultKind.SUSPEND:
                 processes = [*self._servers, *self._clients]
                 return tuple(sorted(self._rng.sample(processes, self._rng.randint(1, 3)))), ()
+            case FaultKind.CUT_OFF_CLIENT:
+                return (pick(self._clients),), tuple(self._sessions)
+            case FaultKind.CUT_CONTROL:
+                return tuple(self._data), tuple(self._meta)
             case FaultKind.CUT_CLIENT_LINK:
                 return (pick(self._clients),), (pick(self._sessions),)
+            case FaultKind.CRASH_ZONE:
+                clients = self._rng.sample(self._clients, self._rng.randint(1, max(1, len(self._clients) // 2)))
+                return (pick(self._data), pick(self._sessions), *sorted(clients)), ()
             case FaultKind.CRASH_HOST:
                 return (pick(self._data), pick(self._sessions)), ()
-            case FaultKind.BREAK_LINK:
+            case FaultKind.BREAK_LINK | FaultKind.FLAP_LINK:
                 return (pick(self._sessions),), (pick(self._data),)
             case FaultKind.CUT_GATEWAY:
                 return (pick(self._gateways),), tuple(self._sessions)

@@ -47,6 +47,10 @@ LEFTOVER_SECONDS = 15.0
 UNDER_WAY_SECONDS = 0.5
 STILL_SECONDS = 3.0
 """A slot table that has not changed for so long stands still: a balancer is asked every second."""
+TAKEN_OUT_SECONDS = 5.0
+"""A follower that does not confirm is taken out of the set by then: 1.5 s until it counts as late, and a commit."""
+GO_ON_SECONDS = 3.0
+"""Calls for leases are watched for so long then."""
 EVERYTHING = Cut()
 
 
@@ -218,6 +222,7 @@ class _Run:
             self._verdict.violate("convergence", f"after {rules.calm_seconds:g} s of calm, {problem}")
         if self._scenario.workload.lease_callers:
             await self._abandoned_leases_end()
+            await self._leases_go_on(random.Random(f"{self._seed}/leases go on/{number}"))
         await self._probes.change()
         self._watch.calm_since = None
         if await self._probes.death(random.Random(f"{self._seed}/probe/{number}")):
@@ -246,6 +251,23 @@ class _Run:
         problem = await self._lease_callers.problem() or self._leases.overdue(seconds, recovered)
         if problem is not None:
             self._verdict.violate("I16", f"in a calm cluster, {problem}")
+
+    async def _leases_go_on(self, rng: random.Random) -> None:
+        """While two data servers that live do not reach each other, leases are registered and renewed all the same: a
+        follower that its leader does not reach is taken out of the set."""
+        data = [name for name, server in self._cluster.servers.items() if isinstance(server, DataServer)]
+        pair = rng.sample(data, min(2, len(data)))
+        self._trace.note(Weight.FAULT, f"probe: nothing passes between {' and '.join(pair)}")
+        self._watch.calm_since = None
+        self._cluster.network.partition(pair[:1], pair[1:])
+        await asyncio.sleep(TAKEN_OUT_SECONDS)
+        since = self._now()
+        await asyncio.sleep(GO_ON_SECONDS)
+        if (failure := self._lease_callers.failed_since(since)) is not None:
+            self._verdict.violate("I15", f"{' and '.join(pair)} have not reached each other for long, and {failure}")
+        self._cluster.network.heal()
+        await self._until_well("the cluster after a probe", self._scenario.faults.heal_seconds)
+        self._watch.calm_since = self._now()
 
     async def _follower_difference(self) -> str | None:
         """How a follower differs from its leader. Callers of leases go on also in calm: what they do is on its way for

@@ -16,10 +16,13 @@ from slotreeve_simulator.fault_kinds import PARTITIONS, FaultKind
 from slotreeve_simulator.faults import Fault
 from slotreeve_simulator.scenario import Scenario
 
-BREAKS = frozenset({FaultKind.CUT, FaultKind.CUT_CLIENT, FaultKind.BREAK_LINK})
+BREAKS = frozenset(
+    {FaultKind.CUT, FaultKind.CUT_CLIENT, FaultKind.FLAP_CLIENT, FaultKind.BREAK_LINK, FaultKind.FLAP_LINK}
+)
 """Connections end, and may be made again at once: that takes nobody anything, so these strike the core, too."""
-LINKS = (PARTITIONS | {FaultKind.SLOW_COPIES}) - {FaultKind.CUT_GATEWAY}
-"""Between the first group and the others little or nothing passes. A gateway is no client of the core."""
+LINKS = (PARTITIONS | {FaultKind.SLOW_COPIES}) - {FaultKind.CUT_GATEWAY, FaultKind.CUT_OFF_CLIENT}
+"""Between the first group and the others little or nothing passes. A gateway is no client of the core, and no client of
+the core is cut off from all session servers."""
 
 
 class Spared(StrEnum):
@@ -58,6 +61,7 @@ DATA_DIES = frozenset(
     {
         FaultKind.CRASH_DATA,
         FaultKind.CRASH_HOST,
+        FaultKind.CRASH_ZONE,
         FaultKind.ADD_DATA,
         FaultKind.STOP_SERVER,
         FaultKind.CLOCK_JUMP,
@@ -68,6 +72,7 @@ SESSIONS_DIE = frozenset(
     {
         FaultKind.CRASH_SESSION,
         FaultKind.CRASH_HOST,
+        FaultKind.CRASH_ZONE,
         FaultKind.ADD_SESSION,
         FaultKind.STOP_SERVER,
         FaultKind.STOP_SESSION,
