@@ -319,6 +319,32 @@ def test_a_session_process_of_which_nothing_is_left_is_forgotten() -> None:
     assert (scene.live(1.0), scene.lost_clients.gone) == ([], set())
 
 
+def test_a_session_process_is_not_forgotten_while_its_records_are_searched() -> None:
+    scene = Scene()
+    scene.put(*[record(f"other{number}", SESSION_2) for number in range(3)], record("b"))
+    scene.outbox.turn_steps = 1
+    scene.dies(SESSION_1)
+    for _ in range(20):
+        scene.lost_clients.look()
+        scene.outbox.end_one_turn()
+    assert scene.lost_clients.gone == {SESSION_1.process_id}
+    assert scene.live(GRACE + 1.0) == ["other0-1", "other1-1", "other2-1"]
+
+
+def test_a_session_process_is_not_forgotten_while_its_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene()
+
+    def close(peer: Peer, _reason: str) -> None:
+        scene.sessions.closed(peer)
+        scene.lost_clients.look()
+
+    monkeypatch.setattr(scene.outbox, "close", close)
+    scene.outbox.silence[SESSION_1] = LINK_SILENCE_SECONDS
+    scene.view(SESSION_2)
+    assert scene.live(GRACE - 0.5) == ["a-1"]
+    assert scene.live(1.0) == []
+
+
 def test_what_a_session_process_reports_as_lost_when_it_is_back_ends_at_once() -> None:
     scene = Scene()
     scene.put(record("b"))

@@ -32,6 +32,7 @@ class LostClients:
         # By session process: the number of the connection that tells who arrives there.
         self._telling: dict[str, int] = {}
         self._to_search: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._searching = ""  # the process whose records are searched now, in parts
 
     def rules_changed(self, rules: DataSettings) -> None:
         """The operator has changed the rules."""
@@ -119,12 +120,12 @@ class LostClients:
             log.warning("session process %s is gone; its clients have %g s to return", process_id, grace)
             self._endings.process_is_gone(process_id)
             self._telling.pop(process_id, None)
+            self._to_search.update(((process_id, slot.slot.id), None) for slot in self._slots.led())
+            self._outbox.pace(self._search)
             for peer in self._sessions.connections:
                 if peer.process_id == process_id:
                     self._outbox.close(peer, "this session process is gone as far as the data servers know")
-            self._to_search.update(((process_id, slot.slot.id), None) for slot in self._slots.led())
-            self._outbox.pace(self._search)
-        searched = {process_id for process_id, _ in self._to_search}
+        searched = {self._searching, *(process_id for process_id, _ in self._to_search)}
         self._sessions.forget(self.gone.difference(searched, self._endings.of_processes))
 
     def _search(self) -> Iterator[None]:
@@ -134,9 +135,11 @@ class LostClients:
             slot = self._slots.get(number)
             if slot is None or not slot.leads:
                 continue
+            self._searching = process_id
             for record in list(slot.store.records()):
                 if not self._slots.has(slot) or not self._sessions.is_gone(process_id):
                     break
                 if record.session == process_id:
                     self._endings.lost((LostRecord(slot, record, leaves_tombstone=False, gone=process_id),))
                 yield
+            self._searching = ""
