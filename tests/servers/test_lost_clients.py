@@ -320,15 +320,17 @@ def test_a_session_process_of_which_nothing_is_left_is_forgotten() -> None:
 
 
 def test_a_session_process_is_not_forgotten_while_its_records_are_searched() -> None:
-    scene = Scene()
-    scene.put(*[record(f"other{number}", SESSION_2) for number in range(3)], record("b"))
+    scene = EndingsScene()
+    others = [record(f"other{number}", SESSION_2) for number in range(3)]
+    scene.put(*others, record("a"))
     scene.outbox.turn_steps = 1
     scene.dies(SESSION_1)
     for _ in range(20):
         scene.lost_clients.look()
         scene.outbox.end_one_turn()
     assert scene.lost_clients.gone == {SESSION_1.process_id}
-    assert scene.live(GRACE + 1.0) == ["other0-1", "other1-1", "other2-1"]
+    scene.until(GRACE + 1.0)
+    assert scene.left == [one.register_id for one in others]
 
 
 def test_a_session_process_is_not_forgotten_while_its_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,3 +176,8 @@ def _learners_first() -> Patch:
         original(change, target, live, rank, why)
 
     return replaced(copy_steps, "_succeed", succeed)
+
+
+@bug("a follower that its leader does not reach stays in the set, and no lease can be registered", "leases")
+def _unreached_stays_in_sync() -> Patch:
+    return replaced(InSync, "_lose", lambda _self, _copies, _name: None)

@@ -60,17 +60,18 @@ class LeaseCaller:
         self._number = 0
         self._kept: dict[str, WatchedLease] = {}
         self._registered_at: dict[str, float] = {}
-        self._failed: tuple[float, str] = (-math.inf, "")
+        self._succeeded_at = -math.inf
+        self._failure = "none has failed"
 
     async def run(self, now: Callable[[], float]) -> None:
         """Call for ever."""
         while True:
             await asyncio.sleep(self._rng.uniform(0.1, PAUSE_SECONDS))
-            began = now()
             try:
                 await self._call(now)
+                self._succeeded_at = now()
             except (ClientError, TransportError) as error:
-                self._failed = began, f"a call for leases of {self.service} failed: {error.code} {error}"
+                self._failure = f"{error.code} {error}"
                 self._trace.note(Weight.DETAIL, f"a call for leases of {self.service}: {type(error).__name__}")
 
     async def _call(self, now: Callable[[], float]) -> None:
@@ -127,10 +128,11 @@ class LeaseCaller:
         for lease_id in sorted(unknown):
             await self._register(kept[lease_id], now)
 
-    def failed_since(self, at: float) -> str | None:
-        """A call that began after then and failed; None if there is none."""
-        began, failure = self._failed
-        return failure if began > at else None
+    def stuck_since(self, at: float) -> str | None:
+        """That no call has succeeded after then; None if one has."""
+        if self._succeeded_at > at:
+            return None
+        return f"no call for leases of {self.service} has succeeded since; the last failure: {self._failure}"
 
     def unseen(self, now: float) -> str | None:
         """A lease that it does not see although it must; None if there is none."""
@@ -187,9 +189,9 @@ class LeaseCallers:
             problem = await self._gateway_watch.problem([caller.service for caller in self._callers])
         return problem
 
-    def failed_since(self, at: float) -> str | None:
-        """A call that began after then and failed; None if there is none."""
-        return next((failure for caller in self._callers if (failure := caller.failed_since(at)) is not None), None)
+    def stuck_since(self, at: float) -> str | None:
+        """The first caller of which no call has succeeded after then; None if there is none."""
+        return next((stuck for caller in self._callers if (stuck := caller.stuck_since(at)) is not None), None)
 
     async def leave_all(self) -> None:
         """End them."""

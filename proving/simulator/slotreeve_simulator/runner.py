@@ -50,7 +50,7 @@ STILL_SECONDS = 3.0
 TAKEN_OUT_SECONDS = 5.0
 """A follower that does not confirm is taken out of the set by then: 1.5 s until it counts as late, and a commit."""
 GO_ON_SECONDS = 3.0
-"""Calls for leases are watched for so long then."""
+"""Each caller must have had success by then: it calls twice a second, and a call that has begun may take half of this."""
 EVERYTHING = Cut()
 
 
@@ -263,8 +263,9 @@ class _Run:
         await asyncio.sleep(TAKEN_OUT_SECONDS)
         since = self._now()
         await asyncio.sleep(GO_ON_SECONDS)
-        if (failure := self._lease_callers.failed_since(since)) is not None:
-            self._verdict.violate("I15", f"{' and '.join(pair)} have not reached each other for long, and {failure}")
+        if (stuck := self._lease_callers.stuck_since(since)) is not None:
+            parted = f"{' and '.join(pair)} have not reached each other for {TAKEN_OUT_SECONDS + GO_ON_SECONDS:g} s"
+            self._verdict.violate("I15", f"{parted}, and {stuck}")
         self._cluster.network.heal()
         await self._until_well("the cluster after a probe", self._scenario.faults.heal_seconds)
         self._watch.calm_since = self._now()

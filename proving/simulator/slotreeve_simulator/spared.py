@@ -17,7 +17,13 @@ from slotreeve_simulator.faults import Fault
 from slotreeve_simulator.scenario import Scenario
 
 BREAKS = frozenset(
-    {FaultKind.CUT, FaultKind.CUT_CLIENT, FaultKind.FLAP_CLIENT, FaultKind.BREAK_LINK, FaultKind.FLAP_LINK}
+    {
+        FaultKind.CUT,
+        FaultKind.CUT_CLIENT,
+        FaultKind.FLAP_CLIENT,
+        FaultKind.BREAK_LINK,
+        FaultKind.FLAP_LINK,
+    }
 )
 """Connections end, and may be made again at once: that takes nobody anything, so these strike the core, too."""
 LINKS = (PARTITIONS | {FaultKind.SLOW_COPIES}) - {FaultKind.CUT_GATEWAY, FaultKind.CUT_OFF_CLIENT}
