@@ -90,6 +90,10 @@ def test_a_fault_of_the_core_strikes_another_process_of_the_same_role() -> None:
     )
     assert spared(FaultKind.FLAP_CLIENT, "client-1") == (("client-1",), ())
     assert spared(FaultKind.CUT_CONTROL, "data-1", "data-3", others=("meta-1",)) == (("data-3",), ("meta-1",))
+    assert spared(FaultKind.CUT_ZONE, "data-1", "session-1", others=("meta-1", "data-3")) == (
+        ("session-2",),
+        ("meta-1", "data-3"),
+    )
     assert spared(FaultKind.CRASH_META, "meta-1") == (("meta-1",), ())
     assert spared(FaultKind.STALL_CLIENTS, "client-1", "client-2") == (("client-2",), ())
     assert spared(FaultKind.CUT_CLIENT, "client-1") == (("client-1",), ())

@@ -83,6 +83,8 @@ class FaultKind(StrEnum):
     """A client's connections break again and again, up to twenty times a second."""
     FLAP_LINK = "flap_link"
     """The connections between a session server and a data server break again and again, up to twenty times a second."""
+    CUT_ZONE = "cut_zone"
+    """A data server and a session server reach each other and clients, and no other server."""
     CUT_CONTROL = "cut_control"
     """Nothing passes between the data servers and the meta servers."""
     BREAK_LINK = "break_link"
@@ -151,6 +153,7 @@ PARTITIONS = frozenset(
         FaultKind.CUT_CLIENT_LINK,
         FaultKind.CUT_OFF_CLIENT,
         FaultKind.CUT_CONTROL,
+        FaultKind.CUT_ZONE,
         FaultKind.CUT_GATEWAY,
         FaultKind.CUT_META,
         FaultKind.CUT_STREAM,
@@ -170,6 +173,7 @@ ROUGH_FAULTS = frozenset(
         FaultKind.FLAP_CLIENT,
         FaultKind.FLAP_LINK,
         FaultKind.CUT_CONTROL,
+        FaultKind.CUT_ZONE,
     }
 )
 """Faults that strike much at once, or again and again. Scenarios of their own have them."""

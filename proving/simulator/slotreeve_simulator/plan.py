@@ -211,6 +211,9 @@ class _Victims:
                 return tuple(sorted(self._rng.sample(processes, self._rng.randint(1, 3)))), ()
             case FaultKind.CUT_OFF_CLIENT:
                 return (pick(self._clients),), tuple(self._sessions)
+            case FaultKind.CUT_ZONE:
+                zone = pick(self._data), pick(self._sessions)
+                return zone, tuple(name for name in self._servers if name not in zone)
             case FaultKind.CUT_CONTROL:
                 return tuple(self._data), tuple(self._meta)
             case FaultKind.CUT_CLIENT_LINK:

@@ -50,7 +50,7 @@ STILL_SECONDS = 3.0
 TAKEN_OUT_SECONDS = 5.0
 """A follower that does not confirm is taken out of the set by then: 1.5 s until it counts as late, and a commit."""
 GO_ON_SECONDS = 3.0
-"""Each caller must have had success by then: it calls twice a second, and a call that has begun may take half of this."""
+"""Each caller must have had success by then: it calls twice a second, and a call may take half of this time."""
 EVERYTHING = Cut()
 
 
