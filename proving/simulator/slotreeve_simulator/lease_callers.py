@@ -62,6 +62,7 @@ class LeaseCaller:
         self._registered_at: dict[str, float] = {}
         self._succeeded_at = -math.inf
         self._failure = "none has failed"
+        self._forgotten = (-math.inf, "")
 
     async def run(self, now: Callable[[], float]) -> None:
         """Call for ever."""
@@ -123,6 +124,7 @@ class LeaseCaller:
             if lease_id in unknown:
                 self._trace.note(Weight.DETAIL, f"lease {lease_id} is unknown")
                 self._watch.called_unknown(lease)
+                self._forgotten = now(), lease_id
             elif lease_id not in unanswered:
                 self._watch.acknowledged(lease, sent)
         for lease_id in sorted(unknown):
@@ -133,6 +135,11 @@ class LeaseCaller:
         if self._succeeded_at > at:
             return None
         return f"no call for leases of {self.service} has succeeded since; the last failure: {self._failure}"
+
+    def forgotten_since(self, at: float) -> str | None:
+        """A lease that was called unknown after then; None if there is none."""
+        when, lease_id = self._forgotten
+        return lease_id if when > at else None
 
     def unseen(self, now: float) -> str | None:
         """A lease that it does not see although it must; None if there is none."""
@@ -192,6 +199,10 @@ class LeaseCallers:
     def stuck_since(self, at: float) -> str | None:
         """The first caller of which no call has succeeded after then; None if there is none."""
         return next((stuck for caller in self._callers if (stuck := caller.stuck_since(at)) is not None), None)
+
+    def forgotten_since(self, at: float) -> str | None:
+        """The first lease that was called unknown after then; None if there is none."""
+        return next((found for caller in self._callers if (found := caller.forgotten_since(at)) is not None), None)
 
     async def leave_all(self) -> None:
         """End them."""

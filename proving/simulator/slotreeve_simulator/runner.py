@@ -47,8 +47,9 @@ LEFTOVER_SECONDS = 15.0
 UNDER_WAY_SECONDS = 0.5
 STILL_SECONDS = 3.0
 """A slot table that has not changed for so long stands still: a balancer is asked every second."""
-TAKEN_OUT_SECONDS = 5.0
-"""A follower that does not confirm is taken out of the set by then: 1.5 s until it counts as late, and a commit."""
+PARTED_SECONDS = 6.0
+"""Longer than any lease lasts. A follower that does not confirm is taken out of the set by then: that takes 1.5 s and a
+commit."""
 GO_ON_SECONDS = 3.0
 """Each caller must have had success by then: it calls twice a second, and a call may take half of this time."""
 EVERYTHING = Cut()
@@ -253,19 +254,31 @@ class _Run:
             self._verdict.violate("I16", f"in a calm cluster, {problem}")
 
     async def _leases_go_on(self, rng: random.Random) -> None:
-        """While two data servers that live do not reach each other, leases are registered and renewed all the same: a
-        follower that its leader does not reach is taken out of the set."""
-        data = [name for name, server in self._cluster.servers.items() if isinstance(server, DataServer)]
+        """Leases go on while some servers that live do not reach each other for longer than a lease lasts.
+
+        A follower that its leader does not reach is taken out of the set: leases are registered and renewed. Where data
+        servers do not reach the meta servers nobody can renew, and each lease has its whole time afterwards.
+        """
+        servers = self._cluster.servers.items()
+        data = [name for name, server in servers if isinstance(server, DataServer)]
+        meta = [name for name, server in servers if isinstance(server, MetaServer)]
+        are_copies_parted = rng.random() < 0.5
         pair = rng.sample(data, min(2, len(data)))
-        self._trace.note(Weight.FAULT, f"probe: nothing passes between {' and '.join(pair)}")
-        self._watch.calm_since = None
-        self._cluster.network.partition(pair[:1], pair[1:])
-        await asyncio.sleep(TAKEN_OUT_SECONDS)
+        some, others = (pair[:1], pair[1:]) if are_copies_parted else (data, meta)
+        what = f"nothing passes between {', '.join(some)} and {', '.join(others)}"
+        self._trace.note(Weight.FAULT, f"probe: {what}")
+        self._watch.calm_since, began = None, self._now()
+        self._cluster.network.partition(some, others)
+        await asyncio.sleep(PARTED_SECONDS)
+        if not are_copies_parted:
+            self._cluster.network.heal()
         since = self._now()
         await asyncio.sleep(GO_ON_SECONDS)
         if (stuck := self._lease_callers.stuck_since(since)) is not None:
-            parted = f"{' and '.join(pair)} have not reached each other for {TAKEN_OUT_SECONDS + GO_ON_SECONDS:g} s"
-            self._verdict.violate("I15", f"{parted}, and {stuck}")
+            self._verdict.violate("I15", f"for {PARTED_SECONDS:g} s {what}; then {stuck}")
+        forgotten = None if are_copies_parted else self._lease_callers.forgotten_since(began)
+        if forgotten is not None:
+            self._verdict.violate("I16", f"for {PARTED_SECONDS:g} s {what}; then lease {forgotten} is unknown")
         self._cluster.network.heal()
         await self._until_well("the cluster after a probe", self._scenario.faults.heal_seconds)
         self._watch.calm_since = self._now()
