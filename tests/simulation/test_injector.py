@@ -182,6 +182,22 @@ def test_a_client_that_is_cut_off_loses_its_connection_and_makes_none_until_the_
     play(story)
 
 
+def test_a_link_that_is_reset_passes_nothing_and_breaks_in_the_end() -> None:
+    async def story(scene: Scene) -> None:
+        sessions = scene.cluster.data("data-1").core._sessions
+        (before,) = [peer for peer in sessions.connections if peer.node == "session-1"]
+        scene.begin(FaultKind.RESET_LINK, "session-1", seconds=1.0, others=("data-1",))
+        await asyncio.sleep(0.9)
+        assert not scene.cluster.network.passes("session-1", "data-1")
+        assert before in sessions.connections
+        await asyncio.sleep(1.0)
+        assert scene.cluster.network.passes("session-1", "data-1")
+        (after,) = [peer for peer in sessions.connections if peer.node == "session-1"]
+        assert after is not before
+
+    play(story)
+
+
 def test_a_zone_dies_at_one_moment_and_comes_back() -> None:
     async def story(scene: Scene) -> None:
         zone = ("data-1", "session-1", "client-1")

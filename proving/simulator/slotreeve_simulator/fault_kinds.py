@@ -83,6 +83,9 @@ class FaultKind(StrEnum):
     """A client's connections break again and again, up to twenty times a second."""
     FLAP_LINK = "flap_link"
     """The connections between a session server and a data server break again and again, up to twenty times a second."""
+    RESET_LINK = "reset_link"
+    """Nothing passes between a session server and a data server for less than the grace. Then their connections break,
+    and what had waited is lost."""
     CUT_ZONE = "cut_zone"
     """A data server and a session server reach each other and clients, and no other server."""
     CUT_CONTROL = "cut_control"
@@ -154,6 +157,7 @@ PARTITIONS = frozenset(
         FaultKind.CUT_OFF_CLIENT,
         FaultKind.CUT_CONTROL,
         FaultKind.CUT_ZONE,
+        FaultKind.RESET_LINK,
         FaultKind.CUT_GATEWAY,
         FaultKind.CUT_META,
         FaultKind.CUT_STREAM,
@@ -174,6 +178,7 @@ ROUGH_FAULTS = frozenset(
         FaultKind.FLAP_LINK,
         FaultKind.CUT_CONTROL,
         FaultKind.CUT_ZONE,
+        FaultKind.RESET_LINK,
     }
 )
 """Faults that strike much at once, or again and again. Scenarios of their own have them."""

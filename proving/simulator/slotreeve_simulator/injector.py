@@ -339,6 +339,8 @@ class Injector:
 
         def end() -> None:
             del self._partitions[fault]
+            if fault.kind is FaultKind.RESET_LINK:
+                self._cluster.network.cut(fault.first[0], fault.others[0])
             # The network only heals all partitions at once. The remaining ones are made again before anything passes.
             self._cluster.network.heal()
             for other in self._partitions:

@@ -39,6 +39,8 @@ CLIENT_FAULTS = frozenset(
         FaultKind.SLOW_CLIENT,
     }
 )
+LONGEST_RESET_SECONDS = 1.5
+"""Half of the grace: clients behind a link that comes back within it lose nothing."""
 ANY_PROCESS_FAULTS = frozenset({FaultKind.STARVE, FaultKind.STUTTER, FaultKind.STALL})
 
 
@@ -141,6 +143,8 @@ def _fault(rules: FaultPlan, rng: random.Random, kind: FaultKind, victims: _Vict
     first, others = victims.of(kind)
     shortest, longest = (max(x, 1e-3) for x in rules.lasting_seconds)
     seconds = shortest * (longest / shortest) ** rng.random()  # as many short ones as long ones
+    if kind is FaultKind.RESET_LINK:
+        seconds = min(seconds, LONGEST_RESET_SECONDS)
     at = rng.uniform(0.0, 0.7 * rules.storm_seconds)
     return Fault(0, at, kind, min(seconds, rules.storm_seconds - at), first, others, rng.random())
 
@@ -223,7 +227,7 @@ class _Victims:
                 return (pick(self._data), pick(self._sessions), *sorted(clients)), ()
             case FaultKind.CRASH_HOST:
                 return (pick(self._data), pick(self._sessions)), ()
-            case FaultKind.BREAK_LINK | FaultKind.FLAP_LINK:
+            case FaultKind.BREAK_LINK | FaultKind.FLAP_LINK | FaultKind.RESET_LINK:
                 return (pick(self._sessions),), (pick(self._data),)
             case FaultKind.CUT_GATEWAY:
                 return (pick(self._gateways),), tuple(self._sessions)

@@ -23,6 +23,7 @@ BREAKS = frozenset(
         FaultKind.FLAP_CLIENT,
         FaultKind.BREAK_LINK,
         FaultKind.FLAP_LINK,
+        FaultKind.RESET_LINK,
     }
 )
 """Connections end, and may be made again at once: that takes nobody anything, so these strike the core, too."""
