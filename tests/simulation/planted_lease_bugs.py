@@ -10,7 +10,7 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.leases import lease_suffix
 from slotreeve_protocol.slot_messages import Access, SlotAnswer, SlotEpoch
-from slotreeve_servers.data.endings.brake import Brake
+from slotreeve_servers.data.endings.brake import Brake, EndTallies, HeldCounts
 from slotreeve_servers.data.endings.ending import EndingState
 from slotreeve_servers.data.endings.lease_keeper import LeaseKeeper
 from slotreeve_servers.data.replication.following import FollowedLeaders
@@ -181,3 +181,13 @@ def _learners_first() -> Patch:
 @bug("a follower that its leader does not reach stays in the set, and no lease can be registered", "leases")
 def _unreached_stays_in_sync() -> Patch:
     return replaced(InSync, "_lose", lambda _self, _copies, _name: None)
+
+
+@bug("the brake forgets at once what it has let end", "waves")
+def _brake_forgets() -> Patch:
+    looked = Brake.looked
+
+    def forget(self: Brake, ended: EndTallies, held: HeldCounts, now: float) -> None:
+        looked(self, {}, held, now)
+
+    return replaced(Brake, "looked", forget)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Protocol
 
@@ -11,6 +13,7 @@ from slotreeve.errors import RequestTimeout
 from slotreeve.keys import split_name
 from slotreeve_servers.data.endings.presence import FEW_CLIENTS
 from slotreeve_servers.data.server import DataServer
+from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.session.server import SessionServer
 
 from slotreeve_simulator.cluster import ScenarioCluster
@@ -25,6 +28,10 @@ DRIFT = 1.02
 HOPS = 8
 """Travel times in a row that a change may take: to the session server, to the leader, and on to the subscribers."""
 WEIGHTS = (6, 2, 3, 3)
+BEYOND_FEW = 3
+"""So many more clients die in a wave than a data server may let end."""
+WAVE_SECONDS = 0.6
+"""Between two of them: longer than it takes until the loss of one is looked at."""
 
 
 class Death(StrEnum):
@@ -67,13 +74,16 @@ class Probes:
         self._travel = HOPS * longest_delay
         settings = cluster.settings
         data, session, meta = settings.data, settings.session, settings.meta
-        hold = data.brake_hold_seconds if data.brake_few <= 1 else 0.0  # leases that end meanwhile count, too
+        # Where few may end, what ended in the storm and leases that end meanwhile use that up.
+        hold = data.brake_hold_seconds if data.brake_few < DataSettings().brake_few else 0.0
         self._bounds = {
             Death.KILLED: session.linger_seconds + hold,
             Death.FROZEN: session.client_lease_seconds + hold,
             Death.KILLED_AT_FROZEN_SERVER: meta.lease_seconds + max(4 * data.session_grace_seconds, hold),
         }
         self._time_to_return = data.session_grace_seconds
+        self._few = data.brake_few if data.brake_share == 0.0 else 0
+        self._held_seconds = min(data.brake_window_seconds, data.brake_hold_seconds)
 
     async def change(self) -> None:
         """A client changes a registration: its subscribers must see that soon."""
@@ -104,6 +114,40 @@ class Probes:
             self._cluster.kill(name)
         self._clients.come(name)
         return True
+
+    async def wave(self, rng: random.Random) -> bool:
+        """Clients die one after the other, each too late to be looked at together with the one before: no data server
+        may let more of them end than its brake allows. Then they are started again. Returns whether any died."""
+        count, running = self._few + BEYOND_FEW, self._clients.running
+        if not self._few or count > len(running):
+            return False
+        dying = rng.sample(running, count)
+        self._trace.note(Weight.FAULT, f"probe: {', '.join(dying)} are killed one after the other")
+        had = self._registrations(dying)
+        for name in dying:
+            self._clients.ended(name)
+            self._cluster.kill(name)
+            await asyncio.sleep(WAVE_SECONDS)
+        await asyncio.sleep(self._held_seconds - WAVE_SECONDS * (count + 1))
+        has = self._registrations(dying)
+        for server in sorted({server for server, _ in had}):
+            ended = [name for name in dying if had[server, name] > has[server, name]]
+            if len(ended) > self._few:
+                named = ", ".join(ended)
+                what = f"{server} let {named} end within {self._held_seconds:g} s, and its brake allows {self._few}"
+                self._verdict.violate("I14", what)
+        for name in dying:
+            self._clients.come(name)
+        return True
+
+    def _registrations(self, clients: Iterable[str]) -> dict[tuple[str, str], set[str]]:
+        """The register ids that the leader of each slot has, by data server and client."""
+        found: dict[tuple[str, str], set[str]] = {}
+        for server, data in self._cluster.servers.items():
+            if isinstance(data, DataServer):
+                ids = [one.register_id for slot in data.core.slots.led() for one in slot.store.records()]
+                found.update({(server, name): {i for i in ids if i.startswith(f"{name}/")} for name in clients})
+        return found
 
     def _are_many_lost(self) -> bool:
         """Whether a storm has just cost so many clients their connections that each lost one has longer to return."""

@@ -226,7 +226,8 @@ class _Run:
             await self._leases_go_on(random.Random(f"{self._seed}/leases go on/{number}"))
         await self._probes.change()
         self._watch.calm_since = None
-        if await self._probes.death(random.Random(f"{self._seed}/probe/{number}")):
+        chance = random.Random(f"{self._seed}/probe/{number}")
+        if await self._probes.death(chance) or await self._probes.wave(chance):
             await self._until_well("the cluster after a probe", rules.heal_seconds)
             self._watch.calm_since = self._now()
 
