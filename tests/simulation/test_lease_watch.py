@@ -11,7 +11,7 @@ from slotreeve_simulator.copies_watch import CopiesWatch
 from slotreeve_simulator.gateway_watch import GatewayWatch
 from slotreeve_simulator.lease_callers import LeaseCallers
 from slotreeve_simulator.lease_watch import LeaseWatch, WatchedLease, longest_end
-from slotreeve_simulator.scenario import Scenario
+from slotreeve_simulator.scenario import Scenario, WorkloadPlan
 from slotreeve_simulator.servers_watch import ServersWatch
 from slotreeve_simulator.simulated_gateways import SimulatedGateways
 from slotreeve_simulator.trace import Trace
@@ -120,7 +120,9 @@ def test_the_longest_end_has_the_hold_of_the_guard_in_it() -> None:
         assert scene.watch.overdue(60.0, 10.0) is None
         gateways = SimulatedGateways(0, 1, scene.cluster)
         gateway_watch = GatewayWatch(gateways, scene.watch, scene.verdict)
-        callers = LeaseCallers(0, 1, scene.cluster, scene.watch, gateway_watch, Trace(lambda: 0.0), lambda: 0.0)
+        callers = LeaseCallers(
+            WorkloadPlan(), 1, scene.cluster, scene.watch, gateway_watch, Trace(lambda: 0.0), lambda: 0.0
+        )
         callers.come_all()
         assert await callers.problem() is None
 

@@ -17,6 +17,7 @@ from slotreeve_simulator.http_dialects import HTTP_DIALECTS
 from slotreeve_simulator.lease_watch import LeaseWatch, WatchedLease
 from slotreeve_simulator.leases_by_client import LeasesByClient
 from slotreeve_simulator.leases_by_gateway import LeasesByGateway
+from slotreeve_simulator.scenario import WorkloadPlan
 from slotreeve_simulator.trace import Trace, Weight
 
 TTLS_SECONDS = (2.0, 3.0, 5.0)
@@ -54,8 +55,11 @@ class LeaseUse(Protocol):
 class LeaseCaller:
     """One caller with leases of one service. Times are those of ``now``."""
 
-    def __init__(self, use: LeaseUse, service: str, watch: LeaseWatch, trace: Trace, rng: random.Random) -> None:
+    def __init__(
+        self, use: LeaseUse, service: str, watch: LeaseWatch, trace: Trace, rng: random.Random, *, is_steady: bool
+    ) -> None:
         self.service = service
+        self._is_steady = is_steady
         self._use, self._watch, self._trace, self._rng = use, watch, trace, rng
         self._number = 0
         self._kept: dict[str, WatchedLease] = {}
@@ -78,7 +82,7 @@ class LeaseCaller:
     async def _call(self, now: Callable[[], float]) -> None:
         if len(self._kept) < LEASES:
             await self._register(self._new(), now)
-        chance = self._rng.random()
+        chance = 1.0 if self._is_steady else self._rng.random()
         if chance < ABANDONED:
             del self._kept[self._rng.choice(sorted(self._kept))]
         elif chance < ABANDONED + ENDED:
@@ -155,7 +159,7 @@ class LeaseCallers:
 
     def __init__(
         self,
-        count: int,
+        workload: WorkloadPlan,
         seed: int,
         cluster: ScenarioCluster,
         watch: LeaseWatch,
@@ -163,7 +167,8 @@ class LeaseCallers:
         trace: Trace,
         now: Callable[[], float],
     ) -> None:
-        self._count, self._seed, self._cluster, self._gateways = count, seed, cluster, gateway_watch.gateways
+        self._workload, self._seed = workload, seed
+        self._cluster, self._gateways = cluster, gateway_watch.gateways
         self._watch, self._gateway_watch, self._trace, self._now = watch, gateway_watch, trace, now
         self._callers: list[LeaseCaller] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -171,10 +176,11 @@ class LeaseCallers:
     def come_all(self) -> None:
         """Start them."""
         loop = asyncio.get_running_loop()
-        for number in range(1, self._count + 1):
+        for number in range(1, self._workload.lease_callers + 1):
             service, rng = f"leased-{number}", random.Random(f"{self._seed}/leases/{number}")
             use = self._use(service, number)
-            caller = LeaseCaller(use, service, self._watch, self._trace, rng)
+            is_steady = number <= self._workload.steady_callers
+            caller = LeaseCaller(use, service, self._watch, self._trace, rng, is_steady=is_steady)
             self._callers.append(caller)
             self._tasks.append(loop.create_task(caller.run(self._now)))
             self._tasks.append(loop.create_task(use.follow()))

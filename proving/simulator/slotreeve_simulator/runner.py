@@ -120,7 +120,7 @@ class _Run:
         self._leases = LeaseWatch(self._cluster, copies, self._now, self._trace, self._verdict)
         self._gateways = SimulatedGateways(scenario.nodes.gateway, seed, self._cluster)
         self._lease_callers = LeaseCallers(
-            scenario.workload.lease_callers,
+            scenario.workload,
             seed,
             self._cluster,
             self._leases,

@@ -118,6 +118,9 @@ class WorkloadPlan(ScenarioTable):
     subscriptions: int = Field(default=60, ge=0)
     calls_per_second: float = Field(default=6.0, ge=0)
     lease_callers: int = Field(default=0, ge=0, description="Callers that register, renew, end and abandon leases.")
+    steady_callers: int = Field(
+        default=0, ge=0, description="So many of the callers renew only: they end and abandon no lease."
+    )
     mistakes_per_second: float = Field(
         default=0.0,
         ge=0,
