@@ -12,6 +12,7 @@ from slotreeve.ports import Leadership
 from slotreeve_protocol.meta_messages import View
 from slotreeve_servers.any_server import Server
 from slotreeve_servers.data.server import DataServer
+from slotreeve_servers.meta.arranging.table import CommittedView
 from slotreeve_servers.meta.server import MetaServer
 from slotreeve_servers.node.membership import Membership
 from slotreeve_servers.session.server import SessionServer
@@ -56,6 +57,8 @@ class ServersWatch:
         self._looked_at: Mapping[str, Server] = {}
         self._memberships: list[Membership] = []
         self._last_views: list[View] = []
+        self._meta_states: list[CommittedView] = []
+        self._last_committed: list[View] = []
         self._servers: dict[tuple[int, int], str] = {}
         self._look_at_serving = 0.0
         self.newest = 0
@@ -68,7 +71,14 @@ class ServersWatch:
         if self._cluster.servers is not self._looked_at:
             self._looked_at = self._cluster.servers
             self._memberships = [server.core.membership for server in self._members().values()]
+            self._meta_states = [s.core.view for s in self._looked_at.values() if isinstance(s, MetaServer)]
             self._last_views = []
+        # One that no member gets before the next one is committed counts, too.
+        committed = [state.read() for state in self._meta_states]
+        if len(committed) != len(self._last_committed) or any(map(is_not, committed, self._last_committed)):
+            self._last_committed = committed
+            for view in committed:
+                self._committed(view)
         views = [membership.view for membership in self._memberships]
         if len(views) != len(self._last_views) or any(map(is_not, views, self._last_views)):
             self._last_views = views
