@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from slotreeve_client.core import ClientCore
 from slotreeve_protocol.client_messages import Publish, Push
 from slotreeve_servers.node.outbox import Peer
+from slotreeve_servers.session.clients.isolation import Isolation
 from slotreeve_servers.session.core import SessionCore
 from slotreeve_servers.session.records.routes import Routes
 
@@ -109,6 +111,13 @@ MASKED: dict[str, Mask] = {
         "a new leader compares with every session server, which learns from it who leads the slot",
         "data",
         _comparisons_teach_nothing,
+    ),
+    "unconfirmed_renew": Mask(
+        "a session server sends its clients elsewhere where it does not reach the leaders of the slots",
+        "parted",
+        partial(returning, Isolation, "look"),
+        is_harmless=True,
+        first=7,
     ),
     "arrived_when_it_left": Mask(
         "a connection hardly ever ends while its client sends everything again",

@@ -13,7 +13,8 @@ import tests.simulation.planted_election_bugs
 import tests.simulation.planted_evidence_bugs
 import tests.simulation.planted_gateway_bugs
 import tests.simulation.planted_lease_bugs
-import tests.simulation.planted_queue_bugs  # noqa: F401 - all of them add their bugs
+import tests.simulation.planted_queue_bugs
+import tests.simulation.planted_rough_bugs  # noqa: F401 - all of them add their bugs
 from tests.simulation.masked_bugs import MASKED
 from tests.simulation.planting import BUGS, Patch, both
 
