@@ -28,8 +28,13 @@ from slotreeve_servers.data.endings.brake import Brake, limits_of
 from slotreeve_servers.data.endings.ending_rounds import GATHER_SECONDS
 from slotreeve_servers.data.endings.endings import Endings
 from slotreeve_servers.data.endings.sessions import SessionServers
-from slotreeve_servers.data.replication.comparison import SessionComparison
-from slotreeve_servers.data.replication.exchange import RETRY_SECONDS, SLOTS_PER_REQUEST, DigestExchange, Progress
+from slotreeve_servers.data.replication.comparison import (
+    RETRY_SECONDS,
+    SLOTS_PER_REQUEST,
+    DigestExchange,
+    Progress,
+    SessionComparison,
+)
 from slotreeve_servers.data.replication.following import FollowedLeaders, SlotFollowing
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots

@@ -22,7 +22,7 @@ from slotreeve_protocol.slot_messages import (
 )
 from slotreeve_servers.node.digests import part_of
 from slotreeve_servers.node.records import SlotStore
-from slotreeve_servers.session.records.registrations import add_tombstones
+from slotreeve_servers.session.records.leaders import add_tombstones
 from slotreeve_servers.session.records.routes import Routes
 
 from tests.servers.recording_outbox import a_peer, deliver
@@ -120,7 +120,7 @@ def test_the_records_of_a_client_that_left_depart_a_part_each_turn_unless_they_c
     scene.outbox.end_turn()
     gone = {tombstone.register_id for tombstone in scene.accept()}
     assert gone == {f"r{n}" for n in range(1, count)}
-    (compared,) = scene.registrations.differences([SlotDigests(len(SERVICE) % 2, 1, {})])
+    (compared,) = scene.leaders.differences([SlotDigests(len(SERVICE) % 2, 1, {})])
     assert [r.register_id for r in compared.records[SERVICE]] == ["r0"]
 
 
@@ -135,7 +135,7 @@ def test_the_records_of_a_client_that_has_moved_are_forgotten_and_nobody_is_told
     scene.outbox.end_turn()
     assert scene.outbox.requests == []
     assert client.records == {}
-    (compared,) = scene.registrations.differences([SlotDigests(len(SERVICE) % 2, 1, {})])
+    (compared,) = scene.leaders.differences([SlotDigests(len(SERVICE) % 2, 1, {})])
     assert [r.register_id for r in compared.records[SERVICE]] == ["r2"]
 
 

@@ -30,7 +30,7 @@ from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.session.clients.arrivals import Arrivals
 from slotreeve_servers.session.push.interests import Interests
 from slotreeve_servers.session.push.push import PushGroup
-from slotreeve_servers.session.records import registrations
+from slotreeve_servers.session.records import leaders
 from slotreeve_servers.session.records.routes import Routes
 from slotreeve_servers.session.records.writes import WriteBatch, Writes
 
@@ -304,7 +304,7 @@ def _arrived_when_it_left() -> Patch:
 
 @bug("a leader without a copy does not learn what has ended", "alone", 21)
 def _ended_unknown() -> Patch:
-    return replaced(registrations, "newest_tombstones", lambda _store: iter(()))
+    return replaced(leaders, "newest_tombstones", lambda _store: iter(()))
 
 
 @bug("a slot whose leader died goes to the server with the fewest slots, which has no copy", "hosts")

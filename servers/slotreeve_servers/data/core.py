@@ -46,9 +46,8 @@ from slotreeve_servers.data.endings.endings import Endings
 from slotreeve_servers.data.endings.lease_keeper import LeaseKeeper
 from slotreeve_servers.data.endings.lost_clients import LostClients
 from slotreeve_servers.data.endings.sessions import SessionServers
-from slotreeve_servers.data.replication.comparison import SessionComparison
+from slotreeve_servers.data.replication.comparison import DigestExchange, SessionComparison
 from slotreeve_servers.data.replication.confirmations import FollowerConfirmations
-from slotreeve_servers.data.replication.exchange import DigestExchange
 from slotreeve_servers.data.replication.following import FollowedLeaders
 from slotreeve_servers.data.replication.in_sync import InSync
 from slotreeve_servers.data.replication.streams import Streams

@@ -22,7 +22,7 @@ from slotreeve_protocol.slot_messages import (
     SlotEpoch,
 )
 
-from slotreeve_servers.data.replication.exchange import DigestExchange, Progress, services_in
+from slotreeve_servers.data.replication.comparison import DigestExchange, Progress, services_in
 from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.dispatch import Handlers
 from slotreeve_servers.node.newer_view import NewerView

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import islice
 
+from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Message
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.meta_messages import GetNewerView
-from slotreeve_protocol.slot_messages import Answers, Changed, Compare, Compared, Confirm
+from slotreeve_protocol.slot_messages import (
+    Access,
+    Answers,
+    Changed,
+    Compare,
+    Compared,
+    Confirm,
+    SlotDifference,
+    SlotDigests,
+)
 
+from slotreeve_servers.node.deltas import size_of
+from slotreeve_servers.node.digests import part_of
 from slotreeve_servers.node.dispatch import Handlers
 from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Outbox, Peer, Request
+from slotreeve_servers.node.records import SlotStore, StoreDifference
 from slotreeve_servers.session.clients.arrivals import Arrivals
 from slotreeve_servers.session.push.interests import Interests
 from slotreeve_servers.session.records.registrations import Registrations
 from slotreeve_servers.session.records.routes import Routes
 from slotreeve_servers.session.records.writes import Writes
+
+MOST_TOMBSTONES = 5_000
+"""Of one slot in an answer to a comparison."""
 
 
 class SlotLeaders:
@@ -70,7 +88,39 @@ class SlotLeaders:
         if news:
             self._interests.declare_slots(news)
             self._writes.routes_changed()
-        return Compared(self._registrations.differences(message.slots))
+        return Compared(self.differences(message.slots))
+
+    def differences(self, asked: Iterable[SlotDigests]) -> list[SlotDifference]:
+        """The truth for a slot leader that compares, slot by slot, up to bounded bytes. Where services differ it has
+        their tombstones too: what was unpublished ends at once, and what is merely missing belongs to lost clients. The
+        first time it has those of the other services too. Without them a leader that has no copy would take an ended
+        registration from a session server that was frozen and still has it."""
+        answers = []
+        left = self._outbox.part_bytes
+        for request in asked:
+            found = StoreDifference(complete=False, upto=request.after)
+            if left > 0:
+                store = self._registrations.stores.get(request.slot, _NOTHING)
+                found = store.difference(request, left)
+                found.cost += add_tombstones(found, store)
+            ended = list[Publisher]()
+            if request.is_first and found.complete:
+                ended = [t for t in newest_tombstones(store) if t.data_info_id not in found.records]
+            left -= found.cost + sum(map(size_of, ended))
+            answers.append(
+                SlotDifference(
+                    request.slot,
+                    Access.ACCEPT,
+                    request.leader_epoch,
+                    found.complete,
+                    found.records,
+                    found.parts,
+                    found.upto,
+                    ended,
+                    self._writes.waited_us(request.slot),
+                )
+            )
+        return answers
 
     def _on_confirm(self, peer: Peer, message: Confirm, request: Request) -> None:
         self._newer_view.heard(peer, message.revision)
@@ -81,3 +131,29 @@ class SlotLeaders:
             self._outbox.when_read(partial(self._writes.when_stored, slots, confirm))
         else:
             confirm()
+
+
+def newest_tombstones(store: SlotStore) -> Iterator[Publisher]:
+    """The newest tombstones of a slot, the newest one first."""
+    return (tombstone for tombstone, _ in islice(reversed(store.tombstones.values()), MOST_TOMBSTONES))
+
+
+def add_tombstones(found: StoreDifference, store: SlotStore) -> int:
+    """Add the newest tombstones of the services and parts that differ. Returns a bound of their bytes."""
+    size = 0
+    if not (found.records or found.parts):
+        return size
+    for tombstone in newest_tombstones(store):
+        records = found.records.get(tombstone.data_info_id)
+        if records is not None:
+            records.append(tombstone)
+            size += size_of(tombstone)
+        for part in found.parts:
+            is_its = part.data_info_id == tombstone.data_info_id
+            if is_its and part.number == part_of(tombstone.register_id, part.count):
+                part.records.append(tombstone)
+                size += size_of(tombstone)
+    return size
+
+
+_NOTHING = SlotStore()

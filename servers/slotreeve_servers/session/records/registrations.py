@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterator
 
 from slotreeve.errors import AccessError, Backpressure, Forbidden, LimitReached, ModelError, SlotreeveError
 from slotreeve.model.data_info import DataInfo
@@ -14,12 +13,9 @@ from slotreeve.model.text import SHOWN, check_text
 from slotreeve.ports import SlotFunction
 from slotreeve_events.log import EventLog
 from slotreeve_protocol.client_messages import Publish, Published, Rejected
-from slotreeve_protocol.slot_messages import Access, SlotDifference, SlotDigests
 
-from slotreeve_servers.node.deltas import size_of
-from slotreeve_servers.node.digests import part_of
 from slotreeve_servers.node.outbox import Outbox
-from slotreeve_servers.node.records import SlotStore, StoreDifference
+from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.clients.limits import ClientLimits
 from slotreeve_servers.session.records.writes import Writes
@@ -27,8 +23,6 @@ from slotreeve_servers.session.records.writes import Writes
 HEAVIEST = 1 + MAX_PAYLOAD_BYTES // 2_048
 TOMBSTONE_SECONDS = 180.0
 KNOWN_SLOTS, KNOWN_LETTERS = 200_000, 20_000_000
-MOST_TOMBSTONES = 5_000
-"""Of one slot in an answer to a comparison."""
 
 Submit = Callable[[int, Publisher], None]
 """Brings the tombstone of a registration to the leader of its slot."""
@@ -210,66 +204,8 @@ class Registrations:
                     submit(slot, record.tombstone())
             yield
 
-    def differences(self, asked: Iterable[SlotDigests]) -> list[SlotDifference]:
-        """The truth for a slot leader that compares, slot by slot, up to bounded bytes. Where services differ it has
-        their tombstones too: what was unpublished ends at once, and what is merely missing belongs to lost clients. The
-        first time it has those of the other services too. Without them a leader that has no copy would take an ended
-        registration from a session server that was frozen and still has it."""
-        answers = []
-        left = self._outbox.part_bytes
-        for request in asked:
-            found = StoreDifference(complete=False, upto=request.after)
-            if left > 0:
-                store = self.stores.get(request.slot, _NOTHING)
-                found = store.difference(request, left)
-                found.cost += add_tombstones(found, store)
-            ended = list[Publisher]()
-            if request.is_first and found.complete:
-                ended = [t for t in newest_tombstones(store) if t.data_info_id not in found.records]
-            left -= found.cost + sum(map(size_of, ended))
-            answers.append(
-                SlotDifference(
-                    request.slot,
-                    Access.ACCEPT,
-                    request.leader_epoch,
-                    found.complete,
-                    found.records,
-                    found.parts,
-                    found.upto,
-                    ended,
-                    self._writes.waited_us(request.slot),
-                )
-            )
-        return answers
-
     def compact(self) -> None:
         """Forget old tombstones."""
         before = self._outbox.now() - TOMBSTONE_SECONDS
         for store in self.stores.values():
             store.compact(before)
-
-
-def newest_tombstones(store: SlotStore) -> Iterator[Publisher]:
-    """The newest tombstones of a slot, the newest one first."""
-    return (tombstone for tombstone, _ in islice(reversed(store.tombstones.values()), MOST_TOMBSTONES))
-
-
-def add_tombstones(found: StoreDifference, store: SlotStore) -> int:
-    """Add the newest tombstones of the services and parts that differ. Returns a bound of their bytes."""
-    size = 0
-    if not (found.records or found.parts):
-        return size
-    for tombstone in newest_tombstones(store):
-        records = found.records.get(tombstone.data_info_id)
-        if records is not None:
-            records.append(tombstone)
-            size += size_of(tombstone)
-        for part in found.parts:
-            is_its = part.data_info_id == tombstone.data_info_id
-            if is_its and part.number == part_of(tombstone.register_id, part.count):
-                part.records.append(tombstone)
-                size += size_of(tombstone)
-    return size
-
-
-_NOTHING = SlotStore()
