@@ -117,7 +117,7 @@ class Mirror:
                 while part := [*islice(names, AT_ONCE)]:
                     for name, providers in zip(part, await asyncio.gather(*map(self._client.get, part)), strict=True):
                         if name not in self._watched and self._core.is_imported(instances := _instances(providers)):
-                            self._core.registry_shows(name, instances)
+                            self._core.adopts(name, instances)
             except (RequestTimeout, ClientError) as error:
                 log.warning("what was imported before is not known yet: %s", error)
                 found = None

@@ -85,6 +85,7 @@ class MirrorCore:
         self._unknown = frozenset[str]()
         self._knows_source = False
         self._here: dict[str, dict[str, Here]] = {}
+        self._adopted: set[str] = set()
         self._moved: set[LeasePlace] = set()
         self._missing: set[LeasePlace] = set()
         self._held_until: dict[LeasePlace, float] = {}
@@ -123,6 +124,12 @@ class MirrorCore:
         self._here[service] = found
         self._changed.add(service)
 
+    def adopts(self, service: str, instances: Iterable[Instance]) -> None:
+        """An earlier mirror of this source has registered one of these. The service matters from now on, also where
+        what is seen of it next is older, and shows nothing of that."""
+        self._adopted.add(service)
+        self.registry_shows(service, instances)
+
     def registry_forgets(self, service: str) -> None:
         """A service is not watched here any more."""
         self._here.pop(service, None)
@@ -139,6 +146,7 @@ class MirrorCore:
         """The services of which the registry's state matters."""
         return {
             *self._there,
+            *self._adopted,
             *(name for name, found in self._here.items() if any(each.imported for each in found.values())),
         }
 

@@ -248,6 +248,19 @@ def test_nothing_ends_before_the_source_was_read_for_the_first_time() -> None:
     assert world.here == {}
 
 
+def test_a_service_of_an_earlier_mirror_matters_although_a_view_of_before_shows_nothing_of_it() -> None:
+    world, place = World(), PLACES[0]
+    world.here[place] = Instance("10.0.0.1", 1, id=place.lease_id, metadata={MARK: "there"})
+    world.core.adopts(place.service, world.here.values())
+    world.core.registry_shows(place.service, [])
+    assert world.core.services == {place.service}
+    world.show(place.service)
+    assert list(world.core.imported) == [place]
+    world.source()
+    world.settle()
+    assert world.here == {}
+
+
 def test_an_import_beside_what_the_application_publishes_itself_is_not_renewed_and_ends() -> None:
     world, place = World(), PLACES[0]
     world.put(place, 1)
