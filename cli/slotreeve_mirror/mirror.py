@@ -125,8 +125,8 @@ class MirrorCore:
         self._changed.add(service)
 
     def adopts(self, service: str, instances: Iterable[Instance]) -> None:
-        """An earlier mirror of this source has registered one of these. The service matters from now on, also where
-        what is seen of it next is older, and shows nothing of that."""
+        """An earlier mirror of this source has registered some of these instances. The service is watched from now on,
+        even if the first view of it is older and does not show them yet."""
         self._adopted.add(service)
         self.registry_shows(service, instances)
 

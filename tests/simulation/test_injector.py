@@ -12,7 +12,8 @@ from slotreeve_simulator.clients_watch import ClientsWatch
 from slotreeve_simulator.cluster import SLOW_FACTOR, ScenarioCluster
 from slotreeve_simulator.fault_kinds import FaultKind
 from slotreeve_simulator.faults import Fault
-from slotreeve_simulator.injector import LONGEST_DETOUR_SECONDS, LONGEST_FLAP_SECONDS, Injector
+from slotreeve_simulator.flapping import LONGEST_FLAP_SECONDS
+from slotreeve_simulator.injector import LONGEST_DETOUR_SECONDS, Injector
 from slotreeve_simulator.plan import Call, CallKind
 from slotreeve_simulator.scenario import DiskPlan, NetworkPlan, Scenario
 from slotreeve_simulator.servers_watch import ServersWatch

@@ -52,7 +52,7 @@ class MemoryLink:
         self._inbox: deque[tuple[float, bytes | _End]] = deque()
         self._scheduled = False
         self._written_at = 0.0
-        self._answered_at = math.inf
+        self._answered_at = math.inf  # when the first packet to this end can have been answered
         self._released = False
         self._waits_for_room = False
         network.attach(self)

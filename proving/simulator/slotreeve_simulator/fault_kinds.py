@@ -167,7 +167,7 @@ PARTITIONS = frozenset(
 GATEWAY_FAULTS = frozenset({FaultKind.CRASH_GATEWAY, FaultKind.PAUSE_GATEWAY, FaultKind.CUT_GATEWAY})
 STORE_FAULTS = frozenset(kind for kind in FaultKind if kind.startswith("store_"))
 DISK_FAULTS = frozenset({FaultKind.SLOW_DISK, FaultKind.POWER_CUT})
-"""Faults of disks that only the scenario ``lossy`` has."""
+"""Faults of disks, which scenarios name themselves."""
 ADDED_PROCESSES = frozenset({FaultKind.ADD_SESSION, FaultKind.ADD_CLIENT})
 """What recorded incidents need beside the faults of the built-in scenarios."""
 ROUGH_FAULTS = frozenset(

@@ -7,13 +7,14 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Protocol
 
 from slotreeve.errors import SlotreeveError, TransportError
-from slotreeve_machines.storage import MemoryStorage
 from slotreeve_protocol.meta_messages import Stopping
 
 from slotreeve_simulator.aims import Aims
 from slotreeve_simulator.cluster import SLOW_FACTOR, ScenarioCluster
+from slotreeve_simulator.disk_faults import fill_disk, slow_disk
 from slotreeve_simulator.fault_kinds import ALONE, PARTITIONS, STORE_FAULTS, FaultKind
 from slotreeve_simulator.faults import Fault
+from slotreeve_simulator.flapping import again_and_again
 from slotreeve_simulator.meta_faults import MetaFaults
 from slotreeve_simulator.processor_faults import PROCESSOR_FAULTS, strike_processors
 from slotreeve_simulator.servers_watch import ServersWatch
@@ -25,8 +26,6 @@ START_ATTEMPTS = 40
 START_AGAIN_SECONDS = 0.5
 SLOW_CLIENT_FACTOR = 4.0
 LONGEST_DETOUR_SECONDS = 2.0
-SHORTEST_FLAP_SECONDS, LONGEST_FLAP_SECONDS = 0.05, 1.5
-SHORTEST_SYNC_SECONDS, LONGEST_SYNC_SECONDS = 0.001, 0.5
 ONE_WAY = frozenset({FaultKind.PARTITION_ONE_WAY, FaultKind.CUT_LINK_ONE_WAY, FaultKind.CUT_STREAM})
 
 
@@ -138,9 +137,9 @@ class Injector:
             case FaultKind.CUT_CLIENT:
                 return _nothing if self._cut_client(name) else None
             case FaultKind.FLAP_CLIENT:
-                return _again_and_again(lambda: self._cut_client(name), fault.amount)
+                return again_and_again(lambda: self._cut_client(name), fault.amount)
             case FaultKind.FLAP_LINK:
-                return _again_and_again(lambda: self._cluster.network.cut(name, fault.others[0]), fault.amount)
+                return again_and_again(lambda: self._cluster.network.cut(name, fault.others[0]), fault.amount)
             case FaultKind.ADD_DATA | FaultKind.ADD_SESSION:
                 return self._add(name)
             case FaultKind.ADD_CLIENT:
@@ -383,48 +382,6 @@ class Injector:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def fill_disk(disk: MemoryStorage | None) -> Callable[[], None] | None:
-    """Let the disk refuse every write."""
-    if disk is None:
-        return None
-    disk.failure = "No space left on device"
-
-    def end() -> None:
-        disk.failure = None
-
-    return end
-
-
-def slow_disk(disk: MemoryStorage | None, healthy: float, amount: float) -> Callable[[], None] | None:
-    """Let each sync take longer than the ``healthy`` seconds, unless that is so already."""
-    if disk is None or disk.sync_seconds > healthy:
-        return None
-    disk.sync_seconds = healthy + max(SHORTEST_SYNC_SECONDS, LONGEST_SYNC_SECONDS * amount)
-
-    def end() -> None:
-        disk.sync_seconds = healthy
-
-    return end
-
-
-def _again_and_again(strike: Callable[[], object], amount: float) -> Callable[[], None]:
-    """Strike now and after each of equal pauses, which grow with ``amount``, until the fault ends."""
-    seconds = SHORTEST_FLAP_SECONDS * (LONGEST_FLAP_SECONDS / SHORTEST_FLAP_SECONDS) ** amount
-    timer: asyncio.TimerHandle | None = None
-
-    def once_more() -> None:
-        nonlocal timer
-        strike()
-        timer = asyncio.get_running_loop().call_later(seconds, once_more)
-
-    def end() -> None:
-        if timer is not None:
-            timer.cancel()
-
-    once_more()
-    return end
 
 
 def _nothing() -> None:

@@ -73,7 +73,7 @@ class ServersWatch:
             self._memberships = [server.core.membership for server in self._members().values()]
             self._meta_states = [s.core.view for s in self._looked_at.values() if isinstance(s, MetaServer)]
             self._last_views = []
-        # One that no member gets before the next one is committed counts, too.
+        # A view counts also if no member has got it before the next one is committed.
         committed = [state.read() for state in self._meta_states]
         if len(committed) != len(self._last_committed) or any(map(is_not, committed, self._last_committed)):
             self._last_committed = committed

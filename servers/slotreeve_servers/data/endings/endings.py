@@ -66,7 +66,7 @@ class Endings:
         # By register id; one for each session process that has the registration.
         self._held: dict[HeldSlot, dict[str, tuple[Ending, ...]]] = {}
         self._by_client: dict[str, dict[LostRecord, None]] = {}
-        # By session process that is gone, or was when they were found.
+        # What may end because its session process is gone, by that process.
         self._by_process: dict[str, dict[LostRecord, None]] = {}
         self._last_return: dict[str, float] = {}
         self._nothing_before = -math.inf
@@ -199,8 +199,8 @@ class Endings:
         self.presence_changed(self.presence.process_is_gone(process_id, self._outbox.attended(), self.grace_seconds))
 
     @property
-    def of_processes(self) -> Collection[str]:
-        """The session processes that were found to be gone, and of which something may still end."""
+    def gone_processes(self) -> Collection[str]:
+        """The session processes that are gone, as far as something of theirs may still end because of that."""
         return self._by_process.keys()
 
     def process_is_back(self, process_id: str) -> None:

@@ -32,7 +32,7 @@ class LostClients:
         # By session process: the number of the connection that tells who arrives there.
         self._telling: dict[str, int] = {}
         self._to_search: OrderedDict[tuple[str, int], None] = OrderedDict()
-        self._searching = ""  # the process whose records are searched now, in parts
+        self._searching = ""  # the process for which a slot is searched now, in parts; none while it is empty
 
     def rules_changed(self, rules: DataSettings) -> None:
         """The operator has changed the rules."""
@@ -126,7 +126,7 @@ class LostClients:
                 if peer.process_id == process_id:
                     self._outbox.close(peer, "this session process is gone as far as the data servers know")
         searched = {self._searching, *(process_id for process_id, _ in self._to_search)}
-        self._sessions.forget(self.gone.difference(searched, self._endings.of_processes))
+        self._sessions.forget(self.gone.difference(searched, self._endings.gone_processes))
 
     def _search(self) -> Iterator[None]:
         """Search the slots for records of session processes that are gone."""

@@ -109,8 +109,10 @@ class SessionServers:
         back: list[str] = []
         for process_id, was_gone in sorted(self._missing.items()):
             is_gone = self._missing[process_id] = not is_linked(process_id)
-            if is_gone is not was_gone:
-                (gone if is_gone else back).append(process_id)
+            if is_gone and not was_gone:
+                gone.append(process_id)
+            elif was_gone and not is_gone:
+                back.append(process_id)
         return gone, back
 
     def is_gone(self, process_id: str) -> bool:
