@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+
 import zmq
 from slotreeve.keys import KeyPair, KeyRing, Principal
+from zmq.auth import Authenticator
 
 USER_ID = "User-Id"
 """The property of a frame that holds the public key of its sender: the answer to ZAP's request puts it there."""
@@ -19,6 +23,47 @@ class Admission:
     def callback(self, _domain: str, key: bytes) -> bool:
         """Whether the holder of this public key may come in. pyzmq's authenticator calls it."""
         return self._keys.trusted.holder(key.decode("ascii")) is not None
+
+
+class ZapThread:
+    """Answers libzmq in all that it asks about peers of one context, in a thread of its own.
+
+    ``zmq.auth.thread`` does the same by an event loop, which takes most of the time of an answer; a peer that is asked
+    about so often, because it comes back for ever, takes that from the servers.
+    """
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
+        self._authenticator = Authenticator(context)
+        self._authenticator.start()
+        self._stop, self._stopped = _pair_of(context)
+        self._thread = threading.Thread(target=self._run, name="zap", daemon=True)
+        self._thread.start()
+
+    def admit(self, domain: str, admission: Admission) -> None:
+        """Answer for the listeners of this domain."""
+        self._authenticator.configure_curve_callback(domain, admission)
+
+    def admit_no_more(self, domain: str) -> None:
+        """The listeners of this domain are closed."""
+        self._authenticator.credentials_providers.pop(domain, None)
+
+    def stop(self) -> None:
+        """End the thread. Blocks until it has ended."""
+        self._stop.send(b"")
+        self._thread.join()
+        self._stop.close()
+
+    def _run(self) -> None:
+        asked = self._authenticator.zap_socket
+        poller = zmq.Poller()
+        poller.register(asked, zmq.POLLIN)
+        poller.register(self._stopped, zmq.POLLIN)
+        while self._stopped not in dict(poller.poll()):
+            answering = self._authenticator.handle_zap_message(asked.recv_multipart())
+            with contextlib.suppress(StopIteration):
+                answering.send(None)  # it waits for nothing: an admission knows its answer
+        self._stopped.close()
+        self._authenticator.stop()
 
 
 def new_pair() -> KeyPair:
@@ -49,3 +94,12 @@ def proven_by(frame: zmq.Frame, keys: KeyRing | None) -> Principal | None:
         return keys.trusted.holder(str(frame.get(USER_ID)))
     except zmq.ZMQError:  # it came over a connection without CURVE; a listener with keys takes none
         return None
+
+
+def _pair_of(context: zmq.Context[zmq.Socket[bytes]]) -> tuple[zmq.Socket[bytes], zmq.Socket[bytes]]:
+    """Two sockets, each of which gets what the other sends."""
+    one, other = context.socket(zmq.PAIR), context.socket(zmq.PAIR)
+    address = f"inproc://{id(one)}"
+    one.bind(address)
+    other.connect(address)
+    return one, other

@@ -11,9 +11,8 @@ import threading
 
 import zmq
 from slotreeve.keys import KeyRing
-from zmq.auth.thread import ThreadAuthenticator
 
-from slotreeve_transport_zmq.admission import Admission
+from slotreeve_transport_zmq.admission import Admission, ZapThread
 
 MAX_SOCKETS = 60_000
 """Each outgoing connection needs three: its own and two of its monitor."""
@@ -35,23 +34,22 @@ class SharedContext:
         self.context.set(zmq.MAX_SOCKETS, MAX_SOCKETS)
         self.users = 0
         self.io_threads = io_threads
-        self._authenticator: ThreadAuthenticator | None = None
+        self._zap: ZapThread | None = None
 
     def admit(self, keys: KeyRing) -> str:
         """Ask these keys whom listeners take. Returns the domain that the listeners must name."""
         with _lock:
-            if self._authenticator is None:
-                self._authenticator = ThreadAuthenticator(self.context)
-                self._authenticator.start()
+            if self._zap is None:
+                self._zap = ZapThread(self.context)
             domain = f"slotreeve-{next(_domains)}"
-            self._authenticator.configure_curve_callback(domain, Admission(keys))
+            self._zap.admit(domain, Admission(keys))
             return domain
 
     def admit_no_more(self, domain: str) -> None:
         """The listeners of a domain are closed."""
         with _lock:
-            if self._authenticator is not None:
-                self._authenticator.credentials_providers.pop(domain, None)
+            if self._zap is not None:
+                self._zap.admit_no_more(domain)
 
     def give_back(self) -> None:
         """The caller has closed its sockets. Blocks the last caller until libzmq has sent what it will send."""
@@ -60,8 +58,8 @@ class SharedContext:
             if self.users > 0:
                 return
             _shared.remove(self)
-        if self._authenticator is not None:
-            self._authenticator.stop()
+        if self._zap is not None:
+            self._zap.stop()
         self.context.term()
 
 

@@ -20,7 +20,9 @@ def test_every_kind_is_kept_out_while_clients_publish() -> None:
     plan = BenchPlan(ClusterSize(1, 2, 2), hostile=HostilePlan(28, rounds=1, seconds=2.0, burst=2_000))
     figures = cast("dict[str, Any]", asyncio.run(measure(Measurement.HOSTILE, plan, lambda step: None)))
     assert figures["let_in"] == 0
-    assert {kind for kind, attempts in figures["attempts"].items() if attempts} == KINDS
+    assert figures["attempts"].keys() == KINDS
+    back = {kind for kind, attempts in figures["attempts"].items() if attempts > 28 / len(KINDS)}
+    assert back == KINDS - {"half open", "slow"}  # these two stay for longer than the round
     assert figures["refused_keys"] > 0
     assert figures["ratios"].keys() == {"p50_ms", "p99_ms", "publishes_per_second"}
 
