@@ -84,6 +84,26 @@ def test_each_of_several_processes_under_a_name_is_one_alarm() -> None:
     assert scene.core.counters()["names_refused"] == 2
 
 
+def test_a_heartbeat_of_a_dead_process_that_arrives_once_its_successor_has_the_name_is_no_alarm(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scene = Scene()
+    names = ("data-1", "data-2", "session-1")
+    scene.cluster(*names)
+    first, dead = scene.peers["data-1"], scene.connect("data-1", life=2)
+    scene.core.closed(first, "its process was killed")
+    scene.connect("data-1", life=3)
+    scene.outbox.advance(2.0)
+    assert isinstance(scene.heartbeat("data-1", life=3), LeaseGranted)
+    late = deliver(scene.outbox, scene.core.handlers, dead, Heartbeat(scene.node("data-1", 2), 0, 0, []))
+    assert isinstance(late, Failed)
+    for _ in range(3):
+        scene.outbox.advance(1.0)
+        scene.heartbeat("data-1", life=3)
+    assert scene.core.counters()["names_refused"] == 0
+    assert [line for line in caplog.messages if line.startswith("ALARM")] == []
+
+
 def test_a_process_that_was_started_again_is_no_alarm_where_it_is_faster_than_the_news_of_its_predecessors_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

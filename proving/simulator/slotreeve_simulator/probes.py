@@ -150,9 +150,10 @@ class Probes:
         return found
 
     def _are_many_lost(self) -> bool:
-        """Whether a storm has just cost so many clients their connections that each lost one has longer to return."""
+        """Whether a storm has just cost so many clients their connections that another lost one has longer to return:
+        it counts itself."""
         data = [server for server in self._cluster.servers.values() if isinstance(server, DataServer)]
-        return any(server.core.endings.counters()["clients_lost"] > FEW_CLIENTS for server in data)
+        return any(server.core.endings.counters()["clients_lost"] >= FEW_CLIENTS for server in data)
 
     def _server_of(self, client: str) -> str | None:
         """The session server of a client; None where it is the only one."""

@@ -29,7 +29,9 @@ class RefusedNames:
     """Two processes under one name would take the slots and clients from each other for ever: the second is refused.
 
     It is an alarm once the first one is heard a heartbeat later. A process that was started again may be faster than
-    the news of its predecessor's end, and than its last heartbeat: it is refused, too, until that news has come.
+    the news of its predecessor's end, and than its last heartbeat: it is refused, too, until that news has come. A
+    heartbeat of the predecessor may even arrive once its successor has the name. It came over a connection that is
+    older than those of the successor, and is refused without an alarm.
 
     Args:
         heartbeat_seconds: interval of the heartbeats. Times are attended time, as leases have it.
@@ -44,13 +46,14 @@ class RefusedNames:
         self._waiting: dict[str, _Refusal] = {}
         self._known: deque[str] = deque(maxlen=REMEMBERED)
 
-    def refuse(self, node: Node, rival: Node, now: float) -> Failed:
-        """The answer to the heartbeat of a process whose name ``rival`` has, as far as is known."""
+    def refuse(self, node: Node, rival: Node, is_older: bool, now: float) -> Failed:
+        """The answer to the heartbeat of a process whose name ``rival`` has, as far as is known. ``is_older``: it has
+        connected before that one."""
         reason = (
             f"the name {node.name!r} is taken by process {rival.process_id} at {rival.address}, which lives; give "
             f"process {node.process_id} at {node.address} a node.name of its own, or stop the other one"
         )
-        if node.process_id not in self._known:
+        if not is_older and node.process_id not in self._known:
             self._waiting.setdefault(node.name, _Refusal(node, rival.process_id, reason, now))
         return Failed(ConfigError.code, reason)
 
