@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from slotreeve.errors import ConnectionLost
 from slotreeve.model.nodes import Role
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.leases import lease_record
@@ -435,6 +436,18 @@ def departing(says_so: bool = True, connected: bool = True) -> EndingsScene:
 
 def answer(scene: EndingsScene) -> None:
     scene.outbox.answer(Answers([]), kind=Confirm)
+
+
+def test_a_session_server_that_goes_unanswered_counts_although_the_last_answer_comes_before_the_next_look() -> None:
+    scene = departing(says_so=False)
+    scene.outbox.advance(GATHER_SECONDS)
+    unanswered = next(request for request in scene.outbox.requests if request.peer is SESSION_2)
+    scene.outbox.requests.remove(unanswered)
+    unanswered.answered(None, ConnectionLost("it is gone"))
+    scene.dies(SESSION_2)
+    answer(scene)
+    scene.outbox.end_turn()
+    assert scene.left == ["client0-0"], "its client may have tried to connect just there"
 
 
 def test_a_registration_ends_once_every_session_server_has_answered() -> None:

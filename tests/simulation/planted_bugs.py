@@ -257,10 +257,10 @@ def _purge_what_is_not_yours() -> Patch:
 
 @bug("a client is gone as soon as one session server says so, whatever the others have on their way", "moves", 3)
 def _believe_leaving_at_once() -> Patch:
-    def begin(self: Barrier, slots: Any, needs_view: bool, longest_seconds: float) -> None:
+    def ask(self: Barrier) -> None:
         self._passed(True)
 
-    return replaced(Barrier, "begin", begin)
+    return replaced(Barrier, "_ask", ask)
 
 
 @bug("a server takes no newer view for ten seconds after it took one", "sessions")

@@ -11,9 +11,8 @@ from slotreeve_client.dialler import Dialler
 from slotreeve_protocol.lease_messages import KeepLeases
 from slotreeve_protocol.leases import LEASE_OWNER
 from slotreeve_protocol.meta_messages import View
-from slotreeve_protocol.slot_messages import Confirm
 from slotreeve_servers.data.core import DataCore
-from slotreeve_servers.data.endings.barrier import Barrier, MarkRound
+from slotreeve_servers.data.endings.barrier import Barrier
 from slotreeve_servers.data.endings.lease_keeper import LeaseKeeper
 from slotreeve_servers.data.endings.lost_clients import LostClients
 from slotreeve_servers.data.slots.slots import HeldSlot
@@ -25,16 +24,15 @@ from tests.simulation.planting import Patch, bug, replaced
 
 @bug("a mark whose link died counts as answered", "flapping", 80300003)
 def _dead_links_answer() -> Patch:
-    def ask_one(self: Barrier, current: MarkRound, process_id: str, peer: Peer) -> None:
+    def ask_one(self: Barrier, process_id: str, peer: Peer) -> None:
         def replied(_reply: Message | None, _error: Exception | None) -> None:
-            if current is self._round:
-                current.asked.discard(process_id)
-                current.answered.add(process_id)
-                if not current.asked and self._is_complete(current):
-                    self._end_when_read(current)
+            self._asked.discard(process_id)
+            self._answered.add(process_id)
+            if not self._asked and self._is_complete():
+                self._end_when_read()
 
-        if self._outbox.ask(peer, Confirm(current.slots), replied, math.inf):
-            current.asked.add(process_id)
+        if self._outbox.ask(peer, self._mark, replied, math.inf):
+            self._asked.add(process_id)
 
     return replaced(Barrier, "_ask_one", ask_one)
 

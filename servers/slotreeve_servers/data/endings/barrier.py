@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from functools import partial
 
 from slotreeve.ports import Message
 from slotreeve_protocol.slot_messages import Answers, Confirm, SlotEpoch
@@ -22,92 +20,70 @@ AGAIN_SECONDS = 0.05
 """A session server that is not connected, or did not answer, is asked again after this time."""
 
 
-@dataclass(eq=False, slots=True)
-class MarkRound:
-    """One mark to every session server.
-
-    Attributes:
-        needs_view: it passes by a view that is not old only: a session server may have joined, and a client be there.
-        ends_at: in attended seconds; then it passes, whoever has not answered.
-        sessions: the session processes at which clients may have been at any time in this round.
-        asked: those that have been asked and may still answer. ``answered``: those that have.
-        is_incomplete: one of them never answered, so that a client may be waiting to be let in there.
-    """
-
-    slots: list[SlotEpoch]
-    needs_view: bool
-    ends_at: float
-    sessions: set[str] = field(default_factory=set)
-    asked: set[str] = field(default_factory=set)
-    answered: set[str] = field(default_factory=set)
-    is_incomplete: bool = False
-
-
 class Barrier:
-    """Asks in rounds, one at a time.
+    """One mark to every session server, for what it has on its way for these slots.
 
     Args:
-        passed: called when a round is over, with whether every session server has answered.
+        needs_view: it passes by a view that is not old only: a session server may have joined, and a client be there.
+        longest_seconds: then it passes, whoever has not answered.
+        passed: called when the round is over, with whether every session server at which clients may have been at any
+            time in this round has answered. Where one has not, a client may be waiting to be let in there.
     """
 
-    def __init__(self, outbox: Outbox, sessions: SessionServers, passed: Callable[[bool], None]) -> None:
+    def __init__(
+        self,
+        outbox: Outbox,
+        sessions: SessionServers,
+        slots: Iterable[SlotEpoch],
+        needs_view: bool,
+        longest_seconds: float,
+        passed: Callable[[bool], None],
+    ) -> None:
         self._outbox, self._sessions, self._passed = outbox, sessions, passed
-        self._round: MarkRound | None = None
+        self._mark, self._needs_view = Confirm(list(slots)), needs_view
+        self._ends_at = outbox.attended() + longest_seconds
+        self._seen, self._asked, self._answered = set[str](), set[str](), set[str]()
+        self._is_over = False
+        self._ask()
 
-    @property
-    def is_open(self) -> bool:
-        """Whether a round is under way."""
-        return self._round is not None
-
-    def begin(self, slots: Iterable[SlotEpoch], needs_view: bool, longest_seconds: float) -> None:
-        """Begin a round: ask every session server for what it has on its way for these slots."""
-        self._round = MarkRound(list(slots), needs_view, self._outbox.attended() + longest_seconds)
-        self._ask(self._round)
-
-    def _ask(self, current: MarkRound) -> None:
+    def _ask(self) -> None:
         """Ask each session server that has not answered; end the round where all have, or its time is over."""
-        if current is not self._round:
+        if self._is_over:
             return
         sessions = self._sessions.with_clients()
-        is_over = self._outbox.attended() >= current.ends_at
-        current.sessions |= sessions.keys()
-        unanswered = sessions.keys() - current.answered
-        if (is_over and unanswered) or not current.sessions - current.answered <= sessions.keys():
-            current.is_incomplete = True
-        if is_over or self._is_complete(current):
-            self._end_when_read(current)
+        self._seen |= sessions.keys()
+        if self._outbox.attended() >= self._ends_at or self._is_complete():
+            self._end_when_read()
             return
-        for process_id in sorted(unanswered - current.asked):
+        for process_id in sorted(sessions.keys() - self._answered - self._asked):
             peer = sessions[process_id]
             if peer is not None:
-                self._ask_one(current, process_id, peer)
-        self._outbox.after(AGAIN_SECONDS, partial(self._ask, current))
+                self._ask_one(process_id, peer)
+        self._outbox.after(AGAIN_SECONDS, self._ask)
 
-    def _ask_one(self, current: MarkRound, process_id: str, peer: Peer) -> None:
+    def _ask_one(self, process_id: str, peer: Peer) -> None:
         def answered(reply: Message | None, error: Exception | None) -> None:
-            if current is not self._round:
-                return
-            current.asked.discard(process_id)
+            self._asked.discard(process_id)
             if isinstance(reply, Answers):
-                current.answered.add(process_id)
+                self._answered.add(process_id)
                 # The last one asked looks at all of them: once a round, however many session servers there are.
-                if not current.asked and self._is_complete(current):
-                    self._end_when_read(current)
+                if not self._asked and self._is_complete():
+                    self._end_when_read()
 
-        if self._outbox.ask(peer, Confirm(current.slots), answered, math.inf):
-            current.asked.add(process_id)
+        if self._outbox.ask(peer, self._mark, answered, math.inf):
+            self._asked.add(process_id)
 
-    def _is_complete(self, current: MarkRound) -> bool:
-        if not current.answered.issuperset(self._sessions.with_clients()):
+    def _is_complete(self) -> bool:
+        if not self._answered.issuperset(self._sessions.with_clients()):
             return False
-        return not current.needs_view or self._sessions.is_current(self._outbox.now())
+        return not self._needs_view or self._sessions.is_current(self._outbox.now())
 
-    def _end_when_read(self, current: MarkRound) -> None:
+    def _end_when_read(self) -> None:
         """End the round after what has arrived: a session server may have sent the registrations of a client that
         came back after it had answered."""
-        self._outbox.when_read(partial(self._end, current))
+        self._outbox.when_read(self._pass)
 
-    def _end(self, current: MarkRound) -> None:
-        if current is self._round:
-            self._round = None
-            self._passed(not current.is_incomplete)
+    def _pass(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._passed(self._seen <= self._answered)

@@ -98,7 +98,7 @@ class EndingRounds:
     ) -> None:
         self._states, self._outbox, self._slots, self._writer = states, outbox, slots, writer
         self._sessions, self._brake, self._events = sessions, brake, events
-        self._barrier = Barrier(outbox, sessions, self._marks_are_back)
+        self._barrier: Barrier | None = None
         self._gathered: dict[Ending, None] = {}
         self._asked: dict[Ending, None] = {}
         self._marks: bool | None = None
@@ -133,7 +133,7 @@ class EndingRounds:
     @property
     def is_asking(self) -> bool:
         """Whether session servers are asked for what they have on their way."""
-        return self._barrier.is_open or self._marks is not None
+        return self._barrier is not None
 
     # --- the marks ---------------------------------------------------------------------------------------------------
 
@@ -144,7 +144,8 @@ class EndingRounds:
         rows = {ending.slot.slot.id: ending.slot.slot for ending in self._asked}
         needs_view = any(isinstance(ending, LostRecord) and not ending.said for ending in self._asked)
         slots = [SlotEpoch(number, row.leader_epoch) for number, row in sorted(rows.items())]
-        self._barrier.begin(slots, needs_view, self._states.grace_seconds)
+        seconds, passed = self._states.grace_seconds, self._marks_are_back
+        self._barrier = Barrier(self._outbox, self._sessions, slots, needs_view, seconds, passed)
 
     def _marks_are_back(self, is_complete: bool) -> None:
         self._marks = is_complete
@@ -163,7 +164,7 @@ class EndingRounds:
             else:
                 self._states.move(ending, EndingEvent.MARKS_BACK)
             yield
-        self._marks = None
+        self._marks = self._barrier = None
         self._ask()
 
     # --- the brake ---------------------------------------------------------------------------------------------------
