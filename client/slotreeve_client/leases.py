@@ -22,12 +22,11 @@ from slotreeve_protocol.lease_messages import (
     RegisterLeases,
     RenewLeases,
 )
-from slotreeve_protocol.leases import check_lease, check_lease_id
+from slotreeve_protocol.leases import MOST_LEASES, check_lease, check_lease_id
 
 from slotreeve_client.names import ServiceNames
 from slotreeve_client.publication import payload
 
-IDS_PER_MESSAGE = 5_000
 BYTES_PER_MESSAGE = 4 * MAX_PAYLOAD_BYTES
 _LEASE_BYTES = 200
 """A lease without its payload, in a message."""
@@ -192,7 +191,7 @@ class LeaseRegistrations:
         pairs = [(self._names.id_of(service), lease_id) for service, ids in leases.items() for lease_id in ids]
         for _, lease_id in pairs:
             check_lease_id(lease_id)
-        for part in _chunks(pairs, IDS_PER_MESSAGE):
+        for part in _chunks(pairs, MOST_LEASES):
             by_service: LeaseIds = {}
             for name, lease_id in part:
                 by_service.setdefault(name, []).append(lease_id)
@@ -206,7 +205,7 @@ def _parts(terms: Iterable[LeaseTerms]) -> Iterator[list[LeaseTerms]]:
     for lease in terms:
         part.append(lease)
         size += _LEASE_BYTES + payload_bytes(lease.data)
-        if size >= BYTES_PER_MESSAGE:
+        if size >= BYTES_PER_MESSAGE or len(part) == MOST_LEASES:
             yield part
             part, size = [], 0
     if part:

@@ -78,6 +78,7 @@ class TrustedFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._seen: tuple[int, int, int] | None = None
+        self._problem = ""
 
     def read(self) -> TrustedKeys:
         """Its content.
@@ -85,7 +86,7 @@ class TrustedFile:
         Raises:
             ConfigError: it cannot be read, or is not what it should be.
         """
-        self._seen = stamp_of(self.path)  # looked at before it is read: what changes meanwhile is read the next time
+        stamp = stamp_of(self.path)  # looked at before it is read: what changes meanwhile is read the next time
         table = read_toml(self.path)
         rows: dict[Role, dict[str, list[str]]] = {}
         rights: dict[str, list[str]] = {}
@@ -98,19 +99,24 @@ class TrustedFile:
             else:
                 rows[_role(title, self.path)] = names
         try:
-            return TrustedKeys(rows, rights)
+            trusted = TrustedKeys(rows, rights)
         except ConfigError as error:
             raise ConfigError(f"{self.path}: {error}") from None
+        self._seen = stamp
+        return trusted
 
     def newer(self) -> TrustedKeys | None:
-        """Its content if it has changed since it was read, and can be read."""
+        """Its content if it has changed since it was read, and can be read. One that cannot is tried again."""
         if stamp_of(self.path) == self._seen:
             return None
         try:
             found = self.read()
         except ConfigError as error:
-            log.error("%s; the keys that were trusted before stay in use", error)
+            if str(error) != self._problem:
+                self._problem = str(error)
+                log.error("%s; the keys that were trusted before stay in use", error)
             return None
+        self._problem = ""
         log.info("%s: read again", self.path)
         return found
 

@@ -26,7 +26,7 @@ from slotreeve.ports import Handler, Hello, Message, TransportCounters
 from slotreeve_protocol.codec import Kind, decode_frame, encode_frame, encode_message
 from slotreeve_protocol.general_messages import Failed, Goodbye
 from slotreeve_protocol.guarded import GuardedHandler
-from slotreeve_protocol.hello import imposture, refusal
+from slotreeve_protocol.hello import LONGEST_NAME, imposture, refusal
 from slotreeve_protocol.packets import SPARE_ROOM, ChannelLimits, FrameQueue, Link, frames_of
 from slotreeve_protocol.requests import Answered, PendingRequests
 from slotreeve_protocol.urgency import URGENT
@@ -41,6 +41,9 @@ counts once, and what arrived meanwhile is read before the next one."""
 BUSY_PEER_LOOKS = 30 * GREETING_LOOKS
 """A peer whose transport has answered is alive, and gets so many steps more to answer the hello: ten thousand clients
 that come at once are answered one after the other, and an attempt that is given up is only more work."""
+LONGEST_GREETING_BYTES = 16 * 1024
+"""Longest frame before a connection opens: whoever has not said who it is takes no more memory, and no more of the log.
+"""
 CLOSE_GRACE_SECONDS = 1.0
 """A closed connection may send its queue for so long."""
 
@@ -322,6 +325,9 @@ class Channel:
     def _receive_frame(self, frame: bytes) -> None:
         if self._state is _State.CLOSED:
             return
+        if self._state is _State.GREETING and len(frame) > LONGEST_GREETING_BYTES:
+            self.reject(f"a greeting of {len(frame)} bytes; expected at most {LONGEST_GREETING_BYTES}")
+            return
         try:
             kind, request_id, message = decode_frame(frame)
         except MalformedFrame as error:
@@ -358,7 +364,8 @@ class Channel:
                 self._fail_greeting(Refused(f"{self._link.address}: {reason}"))
             else:
                 self._counters.refused_hellos += 1
-                log.warning("refused %s (%s) at %s: %s", message.node, message.role, self._link.address, reason)
+                who = message.node[:LONGEST_NAME]
+                log.warning("refused %s (%s) at %s: %s", who, message.role, self._link.address, reason)
                 self._outbox.add(encode_frame(Kind.REFUSED, Goodbye(reason)))
                 self._state = _State.CLOSED
                 self.flush()

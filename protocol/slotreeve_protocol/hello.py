@@ -7,7 +7,7 @@ from slotreeve.model.nodes import Role
 from slotreeve.ports import Hello
 
 LONGEST_NAME = 400
-"""Longest name of a process that has a key, in characters."""
+"""Longest name of a process that has a key, and of what a refusal repeats, in characters."""
 
 
 def refusal(ours: Hello, theirs: Hello) -> str | None:
@@ -17,7 +17,7 @@ def refusal(ours: Hello, theirs: Hello) -> str | None:
     facts (count, replicas, function) differ, because they would send data to the wrong slots.
     """
     if theirs.cluster != ours.cluster:
-        return f"this is cluster {ours.cluster!r}, not {theirs.cluster!r} ([cluster] name)"
+        return f"this is cluster {ours.cluster!r}, not {theirs.cluster[:LONGEST_NAME]!r} ([cluster] name)"
     if theirs.newest_version < ours.oldest_version or theirs.oldest_version > ours.newest_version:
         return (
             f"protocol versions {theirs.oldest_version}..{theirs.newest_version} are not among "

@@ -20,6 +20,8 @@ LONGEST_TTL_SECONDS = 86_400.0
 SUFFIX_BYTES = 16
 LONGEST_LEASE_ID = 512
 """In characters."""
+MOST_LEASES = 5_000
+"""Leases in one request, at most: a slot's leader carries it out in one go."""
 
 
 def is_lease(record: Publisher) -> bool:

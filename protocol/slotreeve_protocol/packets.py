@@ -53,10 +53,13 @@ def frames_of(packet: bytes) -> list[bytes]:
     """The frames in a packet, in order.
 
     Raises:
-        MalformedFrame: the lengths in a batch do not add up; none of its frames may be used.
+        MalformedFrame: the lengths in a batch do not add up, or it is larger than any that is sent, and would take
+            others their time; none of its frames may be used.
     """
     if not packet or packet[0] != _BATCH:
         return [packet]
+    if len(packet) > PACKET_BYTES:
+        raise MalformedFrame(f"a batch of {len(packet)} bytes; expected at most {PACKET_BYTES}")
     frames: list[bytes] = []
     position, end = 1, len(packet)
     while position < end:

@@ -66,7 +66,7 @@ def test_what_no_leader_answered_is_an_error_for_one_lease_and_is_named_for_many
 
 
 def test_many_leases_go_in_several_messages_and_their_answers_come_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "IDS_PER_MESSAGE", 2)
+    monkeypatch.setattr(module, "MOST_LEASES", 2)
     asker = Answering(LeasesKnown({ID: ["a"]}, {}), LeasesKnown({ID: ["c"]}, {}))
     answers = asyncio.run(face(asker).deregister_many({"s": ["a", "b", "c"]}))
     assert asker.asked == [EndLeases({ID: ["a", "b"]}), EndLeases({ID: ["c"]})]

@@ -12,6 +12,8 @@ from slotreeve.key_files import TRUSTED_FILE, TrustedFile, load_keys, read_own, 
 from slotreeve.keys import KeyPair, Principal
 from slotreeve.model.nodes import Role
 
+from tests.descriptors import none_free
+
 PAIR = KeyPair("1" * 40, "9" * 40)
 DATA = Principal("data-1", Role.DATA, PAIR.public)
 SHOP = Principal("shop", Role.CLIENT, "6" * 40, ("read:com.*", "register:com.example.Shop"))
@@ -118,6 +120,21 @@ def test_a_change_of_whom_to_trust_is_followed_and_one_that_cannot_be_read_is_no
     keys.look_again()
     assert keys.trusted is before
     write_trusted(files / TRUSTED_FILE, [META])
+    keys.look_again()
+    assert keys.trusted.all() == [META]
+
+
+def test_a_change_that_could_not_be_read_is_read_once_it_can_be(files: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever uses up the descriptors of a server must not keep it from reading that his key is revoked."""
+    keys = load_keys(str(files / "data-1.toml"))
+    assert keys is not None
+    before = keys.trusted
+    write_trusted(files / TRUSTED_FILE, [META])
+    with none_free():
+        for _ in range(3):
+            keys.look_again()
+    assert keys.trusted is before
+    assert caplog.text.count("Too many open files") == 1
     keys.look_again()
     assert keys.trusted.all() == [META]
 

@@ -7,15 +7,17 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from slotreeve.errors import ConnectionLost, RequestTimeout
 from slotreeve.ports import Message
-from slotreeve_protocol.channel import CLOSE_GRACE_SECONDS
+from slotreeve_protocol.channel import BAD_FRAMES_ALLOWED, CLOSE_GRACE_SECONDS, LONGEST_GREETING_BYTES
 from slotreeve_protocol.codec import Kind, encode_frame, encode_message
 from slotreeve_protocol.general_messages import Done, Goodbye, Ping
+from slotreeve_protocol.hello import LONGEST_NAME
 from slotreeve_protocol.packets import ChannelLimits, FrameQueue
 from slotreeve_protocol.requests import TIMEOUT_GRAIN_SECONDS
 
-from tests.protocol.channel_scene import Scene, play
+from tests.protocol.channel_scene import THEIRS, Scene, play
 
 
 def batch(frames: list[bytes]) -> bytes:
@@ -146,3 +148,24 @@ def test_a_batch_with_wrong_lengths_is_dropped_whole_and_counted_once() -> None:
         assert scene.counters.malformed_frames == 1
 
     play(scenario)
+
+
+def test_a_greeting_that_is_longer_than_any_is_neither_taken_nor_written_down(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(scene: Scene) -> None:
+        for _ in range(BAD_FRAMES_ALLOWED + 1):
+            assert not scene.channel.closed
+            scene.receive(Kind.HELLO, structs.replace(THEIRS, node="x" * LONGEST_GREETING_BYTES))
+        assert scene.channel.closed
+        assert scene.counters.malformed_frames == BAD_FRAMES_ALLOWED + 1
+        assert len(caplog.text) < LONGEST_GREETING_BYTES
+
+    play(scenario, opened=False)
+
+
+def test_a_hello_that_is_refused_is_not_repeated_whole(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.receive(Kind.HELLO, structs.replace(THEIRS, node="x" * 8_000, cluster="y" * 6_000))
+        assert scene.counters.refused_hellos == 1
+        assert 2 * LONGEST_NAME < len(caplog.text) < 4 * LONGEST_NAME
+
+    play(scenario, opened=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.errors import MalformedFrame
@@ -44,6 +45,18 @@ def test_the_packets_of_an_outbox_hold_its_frames_in_order_the_urgent_ones_first
         late = len(frames)
     assert sorted(found) == sorted(frame for frame, _ in frames)
     assert (len(outbox), outbox.waiting_bytes) == (0, 0)
+
+
+def test_a_batch_larger_than_any_that_is_sent_is_malformed() -> None:
+    """It could hold millions of frames, and others would wait for their end."""
+    frame = encode_message(Ping())
+    outbox = FrameQueue(ChannelLimits())
+    for _ in range(PACKET_BYTES):
+        outbox.add(frame)
+    packet = outbox.take_packet()
+    assert len(frames_of(packet)) > 1_000
+    with pytest.raises(MalformedFrame, match=f"expected at most {PACKET_BYTES}"):
+        frames_of(packet + packet[1:])
 
 
 @given(st.binary(max_size=60))

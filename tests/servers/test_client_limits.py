@@ -18,6 +18,7 @@ from slotreeve_servers.session.settings import SessionSettings
 from tests.servers.recording_outbox import a_peer
 from tests.servers.session_scene import SERVICE, Scene
 
+OTHER_SERVICE = SERVICE.replace("#", "-other#", 1)
 FEW = SessionSettings(
     most_registrations=3,
     most_megabytes=1,
@@ -61,6 +62,33 @@ def test_ends_of_what_a_client_does_not_have_count_as_requests() -> None:
     scene.publish(client, record(0, 2, ends=True), record(1, 2, ends=True))
     assert rejected(scene) == [(11, "SR205")], "what the client has can be ended at once, and the other end comes later"
     assert sum(len(store.tombstones) for store in scene.registrations.stores.values()) == burst + 1
+
+
+def test_a_register_id_stands_for_one_registration_of_a_client() -> None:
+    """Two services with the same id would count as one registration, and only one of them would end with the client."""
+    scene = Scene()
+    client = scene.client("client")
+    elsewhere = Publisher("client-0", OTHER_SERVICE, 2, 1, "session-1@1", "", (b"x",))
+    scene.publish(client, record(0), elsewhere, elsewhere.tombstone())
+    assert rejected(scene) == [(11, "SR120"), (12, "SR120")]
+    assert list(client.records.values()) == [record(0)]
+    later = Publisher("client-0", OTHER_SERVICE, 3, 1, "session-1@1", "", (b"x",))
+    scene.publish(client, record(0, 2, ends=True), later)
+    assert rejected(scene) == []
+    assert list(client.records.values()) == [later]
+
+
+def test_a_request_for_much_is_owed_for_and_what_is_owed_is_not_forgotten() -> None:
+    limits = ClientLimits(FEW)
+    client, others = ConnectedClient(a_peer("client", Role.CLIENT)), ConnectedClient(a_peer("other", Role.CLIENT))
+    burst = int(10 * BURST_SECONDS)
+    limits.check_request(client, 0.0, weight=2 * burst)
+    for second in range(2 * int(BURST_SECONDS)):
+        limits.check_request(others, float(second))
+        limits.check_request(others, float(second))
+    with pytest.raises(LimitReached):
+        limits.check_request(client, 0.9 * BURST_SECONDS)
+    limits.check_request(client, 1.1 * BURST_SECONDS)
 
 
 def test_a_rate_below_one_in_two_seconds_lets_one_pass_and_the_next_one_later() -> None:
@@ -207,4 +235,4 @@ def test_the_clients_of_one_key_ask_as_often_together_as_one_alone_however_they_
     limits.check_request(ConnectedClient(Peer("till/1", Role.CLIENT, "p")), 5.0)
     for second in range(10, 20):
         limits.check_request(ConnectedClient(Peer(f"other-{second}", Role.CLIENT, "p")), float(second))
-    assert len(limits._buckets) <= BURST_SECONDS + 1, "who asks no more leaves nothing"
+    assert len(limits._buckets) <= 2 * BURST_SECONDS + 1, "who asks no more leaves nothing"

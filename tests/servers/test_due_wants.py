@@ -85,16 +85,27 @@ def test_while_more_is_unread_wants_wait_and_take_little_of_each_turn() -> None:
     assert len(scene.log) == 30
 
 
-def test_a_client_that_sends_without_end_makes_nobody_wait_and_its_messages_do_not_pile_up() -> None:
+def test_a_client_that_sends_without_end_makes_nobody_wait_and_is_disconnected_before_its_messages_pile_up() -> None:
     scene = Scene()
     scene.outbox.has_unread = True
-    for number in range(MOST_WAITING + 50):
-        scene.want(0, f"s{number}")
-    assert [name for _, name in scene.log] == [f"s{number}" for number in range(50)]
+    wants = [Want(f"s{number}", Scope.DATA_CENTER) for number in range(MOST_WAITING // 2)]
+    for _ in range(2):
+        scene.due.add(scene.clients[0], Subscribe(wants))
+    for _ in range(1_000):
+        scene.due.add(scene.clients[0], Subscribe([]))
+    assert (scene.log, scene.outbox.effects) == ([], [])
     scene.want(1, "other")
     for _ in range(2):
         scene.outbox.end_one_turn()
     assert ("b", "other") in scene.log
+    for _ in range(len(scene.log)):
+        scene.want(0, "more")
+    (closed,) = scene.outbox.effects
+    why = f"more than {MOST_WAITING} subscriptions wait; ask for fewer at a time"
+    assert (closed.kind, closed.peer, closed.what) == ("closed", scene.clients[0].peer, why)
+    scene.log.clear()
+    scene.turns()
+    assert scene.log == []
 
 
 def test_a_message_with_very_many_wants_takes_no_long_turn_and_others_get_theirs_in_between() -> None:

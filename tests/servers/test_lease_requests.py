@@ -17,11 +17,12 @@ from slotreeve_protocol.lease_messages import (
     RegisterLeases,
     RenewLeases,
 )
+from slotreeve_protocol.leases import MOST_LEASES
 from slotreeve_protocol.slot_messages import Access
 from slotreeve_servers.node.outbox import Request
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.records import lease_requests
-from slotreeve_servers.session.records.lease_requests import LeaseRequest, LeaseRequests
+from slotreeve_servers.session.records.lease_requests import LeaseRequest, LeaseRequests, weight_of
 from slotreeve_servers.session.records.routes import Routes
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
@@ -108,6 +109,19 @@ def test_a_lease_that_cannot_be_good_is_refused_before_anything_is_sent() -> Non
     with pytest.raises(ModelError, match="time to live"):
         scene.ask(RegisterLeases([LeaseTerms("s0", "a", "", (), 5_000), LeaseTerms("s0", "b", "", (), 5)]))
     assert not scene.outbox.effects
+
+
+def test_a_request_for_very_many_leases_is_refused_and_one_for_many_counts_as_many_requests() -> None:
+    scene = Scene()
+    ids = [f"lease-{number}" for number in range(MOST_LEASES)]
+    with pytest.raises(ModelError, match=f"a request for {MOST_LEASES + 1} leases; send at most {MOST_LEASES}"):
+        scene.ask(RenewLeases({"s0": ids, "s1": ["one-more"]}))
+    assert scene.outbox.effects == []
+    scene.ask(RenewLeases({"s0": ids}))
+    assert len(scene.outbox.effects) == 1
+    terms = [LeaseTerms("s0", lease_id, "", (b"",), 30_000) for lease_id in ids[:100]]
+    messages: list[LeaseRequest] = [RegisterLeases(terms), RenewLeases({"s0": ids[:100]}), EndLeases({"s1": ["a"]})]
+    assert [weight_of(message) for message in messages] == [101, 11, 1]
 
 
 def test_an_empty_request_is_answered_at_once() -> None:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from typing import Any
 
 import pytest
 import zmq
 from slotreeve.clock import LoopClock
-from slotreeve.errors import Unreachable
-from slotreeve.ports import TransportCounters
+from slotreeve.errors import Refused, Unreachable
+from slotreeve.keys import KeyRing, Principal, TrustedKeys
+from slotreeve.model.nodes import Role
+from slotreeve.ports import Hello, TransportCounters
 from slotreeve_conformance.transport_scene import CLIENT, RecordingHandler
 from slotreeve_protocol.channel import Channel
 from slotreeve_protocol.packets import ChannelLimits
+from slotreeve_transport_zmq.addresses import hang_up, join_address, peer_address
+from slotreeve_transport_zmq.admission import new_pair
 from slotreeve_transport_zmq.contexts import MOST_USERS, take_context
 from slotreeve_transport_zmq.dialling import DialledLink
 from slotreeve_transport_zmq.sockets import Flusher, Monitor, new_socket
 from slotreeve_transport_zmq.transport import ZmqTransport
+
+from tests.descriptors import none_free
 
 MAX_FRAME_BYTES = 1 << 20
 
@@ -78,6 +86,56 @@ def test_the_monitor_reports_that_an_address_is_closed() -> None:
         monitor.close()
         socket.close(0)
         await asyncio.to_thread(shared.give_back)
+
+    asyncio.run(scenario())
+
+
+def test_peers_are_found_and_disconnected_where_no_descriptor_is_free() -> None:
+    """Whoever takes all of them with connections that say nothing would keep them otherwise."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as peer:
+        accepted, _ = server.accept()
+        with accepted, none_free():
+            address = peer_address(accepted.fileno())
+            assert address == join_address(*peer.getsockname())
+            hang_up(accepted.fileno(), "127.0.0.1:1")  # it has the descriptor no more
+            accepted.sendall(b"still there")
+            assert peer.recv(100) == b"still there"
+            hang_up(accepted.fileno(), address)
+            assert peer.recv(100) == b""
+            assert (peer_address(10_000_000), peer_address(-1)) == (None, None)
+
+
+class FailsOnce(TrustedKeys):
+    """Cannot be looked at, the first time."""
+
+    has_failed = False
+
+    def holder(self, key: str) -> Principal | None:
+        """Who has this key."""
+        if not self.has_failed:
+            self.has_failed = True
+            raise MemoryError
+        return super().holder(key)
+
+
+def test_a_peer_that_cannot_be_looked_up_is_refused_and_the_next_one_is_let_in(caplog: Any) -> None:
+    async def scenario() -> None:
+        server, peer, clock = new_pair(), new_pair(), LoopClock()
+        trusted = FailsOnce({Role.META: {"meta-1": [server.public]}, Role.DATA: {"data-1": [peer.public]}})
+        listening = ZmqTransport(clock, keys=KeyRing(server, trusted, name="meta-1"))
+        trusted.has_failed = True
+        listener = await listening.listen("127.0.0.1:0", Hello("test", "meta-1", Role.META, "m"), RecordingHandler())
+        address = f"meta-1@{listener.address}"
+        dialling = ZmqTransport(clock, keys=KeyRing(peer, TrustedKeys({Role.META: {"meta-1": [server.public]}})))
+        trusted.has_failed = False
+        hello = Hello("test", "data-1", Role.DATA, "d")
+        with pytest.raises(Refused):
+            await dialling.connect(address, hello, RecordingHandler(), 5.0)
+        assert "could not be looked up" in caplog.text
+        connection = await dialling.connect(address, hello, RecordingHandler(), 5.0)
+        assert connection.peer.node == "meta-1"
+        for transport in (dialling, listening):
+            await asyncio.wait_for(transport.close(), 30.0)
 
     asyncio.run(scenario())
 

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import functools
 import ipaddress
-import os
 import socket
+from collections.abc import Iterator
 
 from slotreeve.keys import split_name
 
@@ -78,10 +78,7 @@ def _is_ip_address(host: str) -> bool:
 
 def peer_address(fd: int) -> str | None:
     """The address of the peer of a TCP connection; None if the descriptor is not one, or not any more."""
-    stream = _duplicate(fd)
-    if stream is None:
-        return None
-    with stream:
+    with _borrowed(fd) as stream:
         return _remote_name(stream)
 
 
@@ -90,29 +87,30 @@ def hang_up(fd: int, address: str) -> None:
 
     A ROUTER socket has no call that drops a peer. libzmq sees the end of the stream and cleans up.
     """
-    stream = _duplicate(fd)
-    if stream is None:
-        return
-    with stream:
-        if _remote_name(stream) == address:
+    with _borrowed(fd) as stream:
+        if stream is not None and _remote_name(stream) == address:
             with contextlib.suppress(OSError):  # it has ended by itself
                 stream.shutdown(socket.SHUT_RDWR)
 
 
-def _duplicate(fd: int) -> socket.socket | None:
-    """A second socket on the same stream, because libzmq may close its descriptor at any time."""
+@contextlib.contextmanager
+def _borrowed(fd: int) -> Iterator[socket.socket | None]:
+    """A descriptor of libzmq's as a socket; None if it is none, or not any more. It takes no other descriptor: where
+    peers have used up all of them, those that are silent must be found and disconnected nevertheless."""
     try:
-        duplicate = os.dup(fd)
-    except OSError:
-        return None
+        stream = socket.socket(fileno=fd)
+    except (OSError, ValueError):
+        yield None
+        return
     try:
-        return socket.socket(fileno=duplicate)
-    except OSError:  # something else has the number now
-        os.close(duplicate)
-        return None
+        yield stream
+    finally:
+        stream.detach()
 
 
-def _remote_name(stream: socket.socket) -> str | None:
+def _remote_name(stream: socket.socket | None) -> str | None:
+    if stream is None:
+        return None
     try:
         name = stream.getpeername()
     except OSError:

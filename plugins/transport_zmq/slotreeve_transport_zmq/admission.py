@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 
 import zmq
 from slotreeve.keys import KeyPair, KeyRing, Principal
 from zmq.auth import Authenticator
 
+log = logging.getLogger("slotreeve.transport")
+
 USER_ID = "User-Id"
 """The property of a frame that holds the public key of its sender: the answer to ZAP's request puts it there."""
+
+ZAP_VERSION, ZAP_ERROR = b"1.0", b"500"
 
 
 class Admission:
@@ -59,9 +64,13 @@ class ZapThread:
         poller.register(asked, zmq.POLLIN)
         poller.register(self._stopped, zmq.POLLIN)
         while self._stopped not in dict(poller.poll()):
-            answering = self._authenticator.handle_zap_message(asked.recv_multipart())
-            with contextlib.suppress(StopIteration):
-                answering.send(None)  # it waits for nothing: an admission knows its answer
+            question = asked.recv_multipart()
+            try:
+                with contextlib.suppress(StopIteration):
+                    self._authenticator.handle_zap_message(question).send(None)  # it waits for nothing
+            except Exception:
+                log.exception("a peer is refused, because it could not be looked up whether its key is trusted")
+                asked.send_multipart([ZAP_VERSION, question[1], ZAP_ERROR, b"", b"", b""])
         self._stopped.close()
         self._authenticator.stop()
 

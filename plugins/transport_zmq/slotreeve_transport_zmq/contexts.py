@@ -5,7 +5,9 @@ A process with thousands of clients has thousands of transports, possibly in sev
 
 from __future__ import annotations
 
+import ctypes
 import itertools
+import os
 import resource
 import threading
 
@@ -72,6 +74,7 @@ def take_context(io_threads: int) -> SharedContext:
                 break
         else:
             _raise_open_files_limit()
+            _draw_first_numbers()
             shared = SharedContext(io_threads)
             _shared.append(shared)
         shared.users += 1
@@ -84,3 +87,10 @@ def _raise_open_files_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _draw_first_numbers() -> None:
+    """Let nobody know which numbers the connections of the listeners have. A ROUTER counts them from ``rand()`` on, for
+    which libzmq draws no seed: a peer that may choose its own number could take one that comes soon, and libzmq ends
+    the process at a number that is taken."""
+    ctypes.CDLL(None).srand(ctypes.c_uint(int.from_bytes(os.urandom(4), "little")))

@@ -67,7 +67,7 @@ from slotreeve_servers.session.push.interests import Interests
 from slotreeve_servers.session.push.push import PushRules
 from slotreeve_servers.session.push.push_delays import LOOK_SECONDS as DELAYS_SECONDS
 from slotreeve_servers.session.records.leaders import SlotLeaders
-from slotreeve_servers.session.records.lease_requests import LeaseRequests
+from slotreeve_servers.session.records.lease_requests import LeaseRequests, weight_of
 from slotreeve_servers.session.records.listings import Listings
 from slotreeve_servers.session.records.lookups import Lookups
 from slotreeve_servers.session.records.reads import Reads
@@ -173,17 +173,21 @@ class SessionCore:
             {
                 Get: self._limited(lambda peer, message, request: self._reads.get(message, request)),
                 ListServices: self._limited(lambda peer, message, request: self._listings.answer(message, request)),
-                **dict.fromkeys((RegisterLeases, RenewLeases, EndLeases), self._limited(self._lease_requests.answer)),
+                **dict.fromkeys(
+                    (RegisterLeases, RenewLeases, EndLeases), self._limited(self._lease_requests.answer, weight_of)
+                ),
             },
         )
 
-    def _limited(self, answer: Callable[[Peer, Any, Request], None]) -> Callable[[Peer, Any, Request], None]:
-        """The same for clients that do not ask too often."""
+    def _limited(
+        self, answer: Callable[[Peer, Any, Request], None], weight: Callable[[Any], int] = lambda message: 1
+    ) -> Callable[[Peer, Any, Request], None]:
+        """The same for clients that do not ask too often. ``weight``: as many requests as one counts for."""
 
         def limited(peer: Peer, message: Message, request: Request) -> None:
             client = self.clients.get(peer)
             if client is not None:
-                self._limits.check_request(client, self._outbox.attended())
+                self._limits.check_request(client, self._outbox.attended(), weight(message))
             answer(peer, message, request)
 
         return limited

@@ -41,7 +41,10 @@ class SessionSettings(Section):
         description="Services and keys of the configuration that one client may watch; more are refused.",
     )
     most_requests_per_second: float = Field(
-        default=20_000.0, gt=0, description="Lookups, lists and requests about leases of one client; more are refused."
+        default=20_000.0,
+        gt=0,
+        description="Lookups, lists, and leases that one client registers, or renews or ends by tens; more are "
+        "refused.",
     )
     most_connections_of_key: int = Field(
         default=50_000, ge=1, description="Clients connected here with one key; more are turned away."

@@ -90,10 +90,11 @@ class ClientLimits:
         if len(client.watched) + len(client.configs) >= self.rules.most_subscriptions:
             self._refuse(client, f"{self.rules.most_subscriptions} subscriptions", "most_subscriptions")
 
-    def check_request(self, client: ConnectedClient, attended: float) -> None:
+    def check_request(self, client: ConnectedClient, attended: float, weight: int = 1) -> None:
         """Count a lookup, a list, a request about leases or the end of what is not here, of all clients with one key
         together: to connect again, or more often, gives nobody more. ``attended``: seconds on the clock that stands
-        still while this process does.
+        still while this process does. ``weight``: as many requests as it counts for; what is too much for the present
+        is owed.
 
         Raises:
             LimitReached: the client asks too often; names the setting.
@@ -102,9 +103,9 @@ class ClientLimits:
         most = max(1.0, rate * BURST_SECONDS)
         left, asked_at = buckets.pop(holder, (most, attended))
         left = min(most, left + rate * (attended - asked_at))
-        buckets[holder] = left - (left >= 1), attended
+        buckets[holder] = max(left - weight, -most) if left >= 1 else left, attended
         for _ in range(2):  # more go than come, and no request pays for many
-            if rate * (attended - next(iter(buckets.values()))[1]) > most:
+            if rate * (attended - next(iter(buckets.values()))[1]) > 2 * most:
                 buckets.popitem(last=False)  # it is full again
         if left < 1:
             self._refuse(client, f"{rate:g} requests a second", "most_requests_per_second")

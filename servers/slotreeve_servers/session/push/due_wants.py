@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Protocol
@@ -21,8 +21,9 @@ log = logging.getLogger("slotreeve.session")
 
 WANTS_AT_ONCE = 50
 """So many wants of one client are carried out in one step."""
-MOST_WAITING = 100
-"""So many messages of one client wait at most. The client that sends more gets its first one handled at once."""
+
+MOST_WAITING = 100_000
+"""So many wants of one client wait at most. One that sends more, faster than they are carried out, is disconnected."""
 
 
 class WantedServices(Protocol):
@@ -52,6 +53,7 @@ class DueWants:
     def __init__(self, outbox: Outbox, services: WantedServices, slots: SlotsOfServices, limits: ClientLimits) -> None:
         self._outbox, self._services, self._slots, self._limits = outbox, services, slots, limits
         self._waiting: dict[ConnectedClient, deque[Iterator[Want | Unsubscribe]]] = {}
+        self._numbers: Counter[ConnectedClient] = Counter()
 
     def add(self, client: ConnectedClient, message: Subscribe | Unsubscribe) -> None:
         """Carry this out after what waits: at once if nothing does, nothing else is unread, and it is short."""
@@ -59,26 +61,32 @@ class DueWants:
         if not self._waiting and len(wants) <= WANTS_AT_ONCE and not self._outbox.has_unread:
             self._follow(client, wants)
             return
+        if not wants:
+            return
         messages = self._waiting.get(client)
         if messages is None:
             messages = self._waiting[client] = deque()
             self._outbox.pace(self._serve, client, is_patient=True)
         messages.append(iter(wants))
-        if len(messages) > MOST_WAITING:
-            self._follow(client, messages.popleft())
+        self._numbers[client] += len(wants)
+        if self._numbers[client] > MOST_WAITING:
+            self.forget(client)
+            self._outbox.close(client.peer, f"more than {MOST_WAITING} subscriptions wait; ask for fewer at a time")
 
     def forget(self, client: ConnectedClient) -> None:
         """The connection of the client has ended."""
         self._waiting.pop(client, None)
+        self._numbers.pop(client, None)
 
     def _serve(self, client: ConnectedClient) -> Iterator[None]:
         while messages := self._waiting.get(client):
             wants = list(islice(messages[0], WANTS_AT_ONCE))
             if len(wants) < WANTS_AT_ONCE:
                 messages.popleft()
+            self._numbers[client] -= len(wants)
             self._follow(client, wants)
             yield
-        self._waiting.pop(client, None)
+        self.forget(client)
 
     def _follow(self, client: ConnectedClient, wants: Iterable[Want | Unsubscribe]) -> None:
         refused = list[SlotreeveError]()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from slotreeve.errors import Backpressure, RegistrationError
+from slotreeve.errors import Backpressure, ModelError, RegistrationError
 from slotreeve.model.rights import Right
 from slotreeve.ports import Message
 from slotreeve_protocol.lease_messages import (
@@ -25,7 +25,7 @@ from slotreeve_protocol.lease_messages import (
     RenewLeases,
     SlotLeases,
 )
-from slotreeve_protocol.leases import check_lease
+from slotreeve_protocol.leases import MOST_LEASES, check_lease
 from slotreeve_protocol.slot_messages import Access
 
 from slotreeve_servers.node.outbox import Outbox, Peer, Request
@@ -39,7 +39,21 @@ ASK_SECONDS = 2.0
 MOST_OPEN = 10_000
 """So many requests may be open; more are refused."""
 
+RENEWALS_A_REQUEST = 10
+"""So many leases that are renewed or ended count as a request, as one does that is registered."""
+
 LeaseRequest = RegisterLeases | RenewLeases | EndLeases
+
+
+def weight_of(message: LeaseRequest) -> int:
+    """As many requests as this one counts for."""
+    number = number_of(message)
+    return 1 + (number if isinstance(message, RegisterLeases) else number // RENEWALS_A_REQUEST)
+
+
+def number_of(message: LeaseRequest) -> int:
+    """Number of leases that it concerns."""
+    return len(message.leases) if isinstance(message, RegisterLeases) else sum(map(len, message.leases.values()))
 
 
 @dataclass(eq=False, slots=True)
@@ -83,7 +97,7 @@ class LeaseRequests:
         """Bring the request to the slot leaders; the reply is LeasesKnown, or Failed.
 
         Raises:
-            ModelError: one of the leases cannot be good; nothing was done.
+            ModelError: one of the leases cannot be good, or they are too many; nothing was done.
             Backpressure: too many requests are open.
             RegistrationError: an operator has switched the client off.
             Forbidden: the client may not register one of the services; nothing was done.
@@ -91,6 +105,8 @@ class LeaseRequests:
         client = self._clients.get(peer)
         if client is not None and client.is_off:
             raise RegistrationError(f"an operator has switched {peer.node} off; it may keep no leases")
+        if number_of(message) > MOST_LEASES:
+            raise ModelError(f"a request for {number_of(message)} leases; send at most {MOST_LEASES} in each")
         if self._open >= MOST_OPEN:
             raise Backpressure(f"{self._open} requests about leases are open; send later")
         slots = self._by_slot(message, permit_of(peer.proven))

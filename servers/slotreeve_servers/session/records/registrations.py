@@ -80,6 +80,7 @@ class Registrations:
         for record in message.records:
             sequence += 1
             slot, weight = slots.get(record.data_info_id), record.weight
+            former = client.records.get(record.register_id)
             if (
                 slot is None
                 or record.session != self._process_id
@@ -90,7 +91,7 @@ class Registrations:
                 or self._writes.waiting + client.waiting >= self.max_pending_writes
                 or (permit is not None and not permit.allows(Right.REGISTER, record.data_info_id))
                 or is_near(client, weight)
-                or (record.data is None and record.register_id not in client.records)
+                or (record.data is None if former is None else former.data_info_id != record.data_info_id)
             ):
                 refusal = self._refusal(client, record)
                 if refusal is not None:
@@ -103,9 +104,8 @@ class Registrations:
                 if self._events is not None:
                     self._events.registration(record)
                 if record.data is None:
-                    former = client.records.pop(record.register_id, None)
+                    client.records.pop(record.register_id, None)
                 else:
-                    former = client.records.get(record.register_id)
                     client.records[record.register_id] = record
                     client.weight += weight
                 if former is not None:
@@ -121,6 +121,10 @@ class Registrations:
             return ModelError(f"the record publishes more than {MAX_PAYLOAD_BYTES} bytes")
         if record.session != self._process_id:
             return ModelError(f"the record names session process {record.session!r}; this is {self._process_id!r}")
+        former = client.records.get(record.register_id)
+        if former is not None and former.data_info_id != record.data_info_id:
+            known = former.data_info_id
+            return ModelError(f"the register id {record.register_id[:SHOWN]!r} is that of a registration in {known!r}")
         if not record.register_id.startswith(client.own):
             return Forbidden(f"the register id {record.register_id[:SHOWN]!r} is not one of {client.peer.node!r}")
         try:
