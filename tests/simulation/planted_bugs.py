@@ -260,7 +260,7 @@ def _believe_leaving_at_once() -> Patch:
     def ask(self: Barrier) -> None:
         self._passed(True)
 
-    return replaced(Barrier, "_ask", ask)
+    return replaced(Barrier, "ask", ask)
 
 
 @bug("a server takes no newer view for ten seconds after it took one", "sessions")

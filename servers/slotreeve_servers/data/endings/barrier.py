@@ -21,7 +21,7 @@ AGAIN_SECONDS = 0.05
 
 
 class Barrier:
-    """One mark to every session server, for what it has on its way for these slots.
+    """One mark to every session server, for what it has on its way for these slots. :meth:`ask` begins.
 
     Args:
         needs_view: it passes by a view that is not old only: a session server may have joined, and a client be there.
@@ -44,9 +44,8 @@ class Barrier:
         self._ends_at = outbox.attended() + longest_seconds
         self._seen, self._asked, self._answered = set[str](), set[str](), set[str]()
         self._is_over = False
-        self._ask()
 
-    def _ask(self) -> None:
+    def ask(self) -> None:
         """Ask each session server that has not answered; end the round where all have, or its time is over."""
         if self._is_over:
             return
@@ -59,7 +58,7 @@ class Barrier:
             peer = sessions[process_id]
             if peer is not None:
                 self._ask_one(process_id, peer)
-        self._outbox.after(AGAIN_SECONDS, self._ask)
+        self._outbox.after(AGAIN_SECONDS, self.ask)
 
     def _ask_one(self, process_id: str, peer: Peer) -> None:
         def answered(reply: Message | None, error: Exception | None) -> None:

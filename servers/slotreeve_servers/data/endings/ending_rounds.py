@@ -146,6 +146,7 @@ class EndingRounds:
         slots = [SlotEpoch(number, row.leader_epoch) for number, row in sorted(rows.items())]
         seconds, passed = self._states.grace_seconds, self._marks_are_back
         self._barrier = Barrier(self._outbox, self._sessions, slots, needs_view, seconds, passed)
+        self._barrier.ask()
 
     def _marks_are_back(self, is_complete: bool) -> None:
         self._marks = is_complete
