@@ -10,9 +10,12 @@ from slotreeve.keys import Principal
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve_protocol.client_messages import Rejected
+from slotreeve_protocol.lease_messages import RenewLeases
+from slotreeve_protocol.leases import MOST_LEASES
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.clients.limits import BURST_SECONDS, WEIGHTS_PER_MEGABYTE, ClientLimits
+from slotreeve_servers.session.records.lease_requests import weight_of
 from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.recording_outbox import a_peer
@@ -89,6 +92,13 @@ def test_a_request_for_much_is_owed_for_and_what_is_owed_is_not_forgotten() -> N
     with pytest.raises(LimitReached):
         limits.check_request(client, 0.9 * BURST_SECONDS)
     limits.check_request(client, 1.1 * BURST_SECONDS)
+
+
+def test_a_client_that_registers_leases_as_fast_as_they_are_stored_is_not_refused() -> None:
+    limits, client = ClientLimits(SessionSettings()), ConnectedClient(a_peer("mirror", Role.CLIENT))
+    message = RenewLeases({SERVICE: [f"lease-{number}" for number in range(MOST_LEASES)]})
+    for number in range(400):
+        limits.check_request(client, number * MOST_LEASES / 100_000, weight_of(message))
 
 
 def test_a_rate_below_one_in_two_seconds_lets_one_pass_and_the_next_one_later() -> None:

@@ -85,7 +85,8 @@ def peer_address(fd: int) -> str | None:
 def hang_up(fd: int, address: str) -> None:
     """End the TCP connection on a descriptor of libzmq's if its peer still is ``address``.
 
-    A ROUTER socket has no call that drops a peer. libzmq sees the end of the stream and cleans up.
+    A ROUTER socket has no call that drops a peer. libzmq sees the end of the stream and cleans up. Where it ends by
+    itself just between the two calls, and another connection gets the descriptor, that one ends, and comes back.
     """
     with _borrowed(fd) as stream:
         if stream is not None and _remote_name(stream) == address:

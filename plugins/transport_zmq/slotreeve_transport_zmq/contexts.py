@@ -74,7 +74,6 @@ def take_context(io_threads: int) -> SharedContext:
                 break
         else:
             _raise_open_files_limit()
-            _draw_first_numbers()
             shared = SharedContext(io_threads)
             _shared.append(shared)
         shared.users += 1
@@ -89,8 +88,8 @@ def _raise_open_files_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _draw_first_numbers() -> None:
-    """Let nobody know which numbers the connections of the listeners have. A ROUTER counts them from ``rand()`` on, for
-    which libzmq draws no seed: a peer that may choose its own number could take one that comes soon, and libzmq ends
-    the process at a number that is taken."""
+def draw_first_number() -> None:
+    """Let nobody know which numbers the connections of the next listener have. A ROUTER counts them from ``rand()`` on,
+    for which libzmq draws no seed. A peer may choose its own number, and libzmq ends the process at a number that is
+    taken: nobody may know which one comes soon."""
     ctypes.CDLL(None).srand(ctypes.c_uint(int.from_bytes(os.urandom(4), "little")))

@@ -15,7 +15,7 @@ from slotreeve_protocol.trust import TrustWatch
 
 from slotreeve_transport_zmq.addresses import endpoint_of, is_refused, join_address, split_address
 from slotreeve_transport_zmq.admission import new_pair, secure_dialler, secure_listener
-from slotreeve_transport_zmq.contexts import SharedContext, take_context
+from slotreeve_transport_zmq.contexts import SharedContext, draw_first_number, take_context
 from slotreeve_transport_zmq.dialling import DialledLink
 from slotreeve_transport_zmq.listening import AcceptedLink, RouterEnd
 from slotreeve_transport_zmq.sockets import Flusher, new_socket
@@ -70,6 +70,7 @@ class ZmqTransport:
             return self.new_channel(link, hello, handler)
 
         context, flusher = self._context(), self._flusher_of_loop()
+        draw_first_number()
         socket = new_socket(context, zmq.ROUTER, endpoint, self._limits.max_frame_bytes)
         if self.keys is not None:
             secure_listener(socket, self.keys, self._domain_of_listeners(self.keys))

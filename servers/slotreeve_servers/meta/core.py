@@ -212,8 +212,8 @@ class MetaCore:
         _check_sender(peer, node)
         rival = self._leases.rival(node)
         if rival is not None:
-            theirs = next(each for each in self._peers if each is peer or each.process_id == rival.process_id)
-            return self._refused.refuse(node, rival, theirs is peer, self._outbox.attended())
+            first = next(each for each in self._peers if each is peer or each.process_id == rival.process_id)
+            return self._refused.refuse(node, rival, first is peer, self._outbox.attended())
         self._refused.heard(node, self._outbox.attended())
         renewal = self._leases.renew(node, self._outbox.attended())
         self._unreached.heard()

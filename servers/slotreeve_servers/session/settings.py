@@ -43,8 +43,7 @@ class SessionSettings(Section):
     most_requests_per_second: float = Field(
         default=20_000.0,
         gt=0,
-        description="Lookups, lists, and leases that one client registers, or renews or ends by tens; more are "
-        "refused.",
+        description="Lookups, lists and requests about leases, by tens of leases, of one client; more are refused.",
     )
     most_connections_of_key: int = Field(
         default=50_000, ge=1, description="Clients connected here with one key; more are turned away."

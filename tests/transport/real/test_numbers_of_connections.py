@@ -6,17 +6,24 @@ import subprocess
 import sys
 
 FIRST_NUMBER = """
-import zmq
-from slotreeve_transport_zmq.contexts import take_context
-shared = take_context(1)
-listener, dialler = shared.context.socket(zmq.ROUTER), shared.context.socket(zmq.DEALER)
-port = listener.bind_to_random_port("tcp://127.0.0.1")
-dialler.connect(f"tcp://127.0.0.1:{port}")
-dialler.send(b"hello")
-print(listener.recv_multipart()[0].hex())
-listener.close(0)
-dialler.close(0)
-shared.give_back()
+import asyncio, zmq
+from slotreeve.clock import LoopClock
+from slotreeve_conformance.transport_scene import CLIENT, RecordingHandler
+from slotreeve_transport_zmq.transport import ZmqTransport
+
+async def main():
+    transport = ZmqTransport(LoopClock())
+    listener = await transport.listen("127.0.0.1:0", CLIENT, RecordingHandler())
+    context = zmq.Context()
+    next_listener, dialler = context.socket(zmq.ROUTER), context.socket(zmq.DEALER)
+    port = next_listener.bind_to_random_port("tcp://127.0.0.1")
+    dialler.connect(f"tcp://127.0.0.1:{port}")
+    dialler.send(b"hello")
+    print(next_listener.recv_multipart()[0].hex())
+    context.destroy(0)
+    await transport.close()
+
+asyncio.run(main())
 """
 
 

@@ -25,7 +25,7 @@ class Barrier:
 
     Args:
         needs_view: it passes by a view that is not old only: a session server may have joined, and a client be there.
-        longest_seconds: then it passes, whoever has not answered.
+        longest_seconds: after so long it passes, whoever has not answered.
         passed: called when the round is over, with whether every session server at which clients may have been at any
             time in this round has answered. Where one has not, a client may be waiting to be let in there.
     """

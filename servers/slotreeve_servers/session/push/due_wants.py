@@ -21,7 +21,6 @@ log = logging.getLogger("slotreeve.session")
 
 WANTS_AT_ONCE = 50
 """So many wants of one client are carried out in one step."""
-
 MOST_WAITING = 100_000
 """So many wants of one client wait at most. One that sends more, faster than they are carried out, is disconnected."""
 
