@@ -42,11 +42,13 @@ class Scene:
         self.changes = Changes(self.outbox)
         self.membership = Membership(self.outbox, node("data-1"), 1.0, self)
         self.streams = Streams(self.outbox, self.slots, NewerView(self.outbox, self.membership))
+        self.streams.view_changed(View(1, 1, SlotTable(1, ()), [node("data-1"), node("data-2")], []))
         self.interests = SessionInterests(self.slots, self.changes)
 
     def view_changed(self, old: View, view: View) -> None:
         """As the core does."""
         self.slots.apply(view.table)
+        self.streams.view_changed(view)
 
     def copies(self) -> HeldCopies:
         """As the core does."""

@@ -27,7 +27,8 @@ def moved(row: Slot, moves: Iterable[Move]) -> tuple[str | None, set[str], set[s
                 assert move.target not in {leader, *followers, *learners}
                 learners.add(move.target)
             case "demote":
-                followers.remove(str(move.source))
+                assert move.source in followers | learners
+                followers.discard(str(move.source))
                 learners.add(str(move.source))
             case "drop":
                 assert move.source in followers | learners

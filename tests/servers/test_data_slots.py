@@ -7,13 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.model.datum import content_digest, first_version
-from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.slot_messages import Access, SlotWrite
 from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
-
-from tests.servers.recording_outbox import a_peer
 
 
 def table(epoch: int, *rows: tuple[str | None, int, tuple[str, ...]]) -> SlotTable:
@@ -64,15 +61,6 @@ def test_a_slot_whose_row_changed_only_in_its_followers_goes_on() -> None:
     assert slots.held[0] is held
     assert held.slot.followers == ("data-3",)
     assert slots.unsettled() == []
-
-
-def test_a_follower_that_lost_its_place_is_streamed_to_no_more() -> None:
-    slots = HeldSlots("data-1")
-    slots.apply(table(1, ("data-1", 1, ("data-2",))))
-    former, newer = a_peer("data-2", Role.DATA), a_peer("data-3", Role.DATA)
-    slots.held[0].streams = {former: None, newer: None}
-    slots.apply(table(2, ("data-1", 1, ("data-3",))))
-    assert list(slots.held[0].streams) == [newer]
 
 
 RECORDS = st.builds(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from slotreeve.errors import RequestTimeout
-from slotreeve.model.nodes import Role
+from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.meta_messages import SlotCopies, View
 from slotreeve_protocol.slot_messages import Access, Answers, Confirm, Follow, SlotAnswer, SlotDigests, SlotEpoch
+from slotreeve_servers.node.outbox import Peer
 
 from tests.servers.recording_outbox import a_peer, deliver
 from tests.servers.test_lease_keeper import META, Leader, terms
 from tests.servers.world import node_of
 
 LEARNER = a_peer("data-2", Role.DATA)
+NEXT_PROCESS = a_peer("data-2", Role.DATA, life=2)
 OTHER = a_peer("data-3", Role.DATA)
 YES = Answers([SlotAnswer(0, Access.ACCEPT, 1)])
 NOT_YET = Answers([SlotAnswer(0, Access.MISMATCH, 1)])
@@ -23,6 +25,7 @@ class Scene(Leader):
 
     def __init__(self, followers: tuple[str, ...] = (), learners: tuple[str, ...] = ("data-2",)) -> None:
         self.learners = learners
+        self.learner_process = LEARNER.process_id
         super().__init__(*followers)
 
     def lead(self, epoch: int) -> None:
@@ -31,16 +34,15 @@ class Scene(Leader):
     def row(self, followers: tuple[str, ...], learners: tuple[str, ...], epoch: int) -> None:
         """A newer table, under the same leader epoch."""
         table = SlotTable(epoch, (Slot(0, "data-1", 1, followers, learners),))
-        names = [node_of(name) for name in ("data-1", "data-2", "data-3")]
-        deliver(self.outbox, self.core.membership.handlers, META, View(1, epoch, table, names, []))
+        nodes = [node_of("data-1"), node_of("data-3"), Node("data-2", Role.DATA, "data-2:1", self.learner_process)]
+        deliver(self.outbox, self.core.membership.handlers, META, View(1, epoch, table, nodes, []))
         self.pass_time(0.1)
 
-    def follows(self, *peers: object) -> None:
+    def follows(self, *peers: Peer) -> None:
         """These compare their copies and follow from now on."""
-        for peer in (LEARNER, OTHER):
-            if peer in peers:
-                self.core.opened(peer)
-                deliver(self.outbox, self.core.handlers, peer, Follow([SlotDigests(0, 1, {})]))
+        for peer in peers:
+            self.core.opened(peer)
+            deliver(self.outbox, self.core.handlers, peer, Follow([SlotDigests(0, 1, {})]))
         self.outbox.end_turn()
 
     def asked(self) -> list[Confirm]:
@@ -113,7 +115,7 @@ def ready(scene: Scene) -> None:
     scene.outbox.answer(YES, kind=Confirm)
 
 
-def test_a_report_binds_until_a_newer_row_leaves_the_learner_out() -> None:
+def test_a_report_binds_until_there_is_a_newer_table() -> None:
     scene = Scene()
     scene.follows(LEARNER)
     ready(scene)
@@ -123,10 +125,38 @@ def test_a_report_binds_until_a_newer_row_leaves_the_learner_out() -> None:
     assert not scene.is_acknowledged(), "a table that makes it a follower may be on its way"
     scene.pass_time(2.0)
     assert scene.reports() == [SlotCopies(0, 1, [], ["data-2"])]
-    scene.row((), (), 2)
+    scene.row((), ("data-2",), 2)
     scene.keep([terms("a")])
-    assert scene.is_acknowledged()
+    assert scene.is_acknowledged(), "under the newer table nobody has said that it is ready"
     assert scene.reports() == []
+
+
+def test_a_learner_that_is_ready_is_reported_and_waited_for_under_each_table() -> None:
+    scene = Scene()
+    scene.follows(LEARNER)
+    ready(scene)
+    scene.row((), ("data-2",), 2)
+    assert scene.reports() == [SlotCopies(0, 1, ["data-2"], [])]
+    scene.keep([terms("a")])
+    assert not scene.is_acknowledged()
+    scene.outbox.answer(YES, kind=Confirm)
+    assert scene.is_acknowledged()
+
+
+def test_what_a_former_process_of_the_learner_answered_does_not_count_for_the_next_one() -> None:
+    """Its host lost power, and its connection seems to live on when the next process is a member already."""
+    scene = Scene()
+    scene.follows(LEARNER)
+    ready(scene)
+    scene.learner_process = NEXT_PROCESS.process_id
+    scene.row((), ("data-2",), 2)
+    assert scene.reports() == []
+    assert scene.asked() == []
+    scene.follows(LEARNER)
+    assert scene.asked() == [], "it is no member any more"
+    scene.follows(NEXT_PROCESS)
+    ready(scene)
+    assert scene.reports() == [SlotCopies(0, 1, ["data-2"], [])]
 
 
 def test_a_leader_that_has_missed_a_table_asks_its_learners_again() -> None:
@@ -139,7 +169,7 @@ def test_a_leader_that_has_missed_a_table_asks_its_learners_again() -> None:
     assert scene.reports() == []
     assert scene.asked() == [Confirm([SlotEpoch(0, 1)], 4, 4)]
     scene.keep([terms("a")])
-    assert not scene.is_acknowledged(), "the report binds all the same"
+    assert scene.is_acknowledged(), "what it reported under table 2 makes nobody a follower"
 
 
 def test_a_follower_that_does_not_follow_is_lost_after_a_while_and_only_if_something_waits_for_it() -> None:

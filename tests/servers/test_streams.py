@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
@@ -16,6 +17,7 @@ from slotreeve_protocol.slot_messages import (
     SlotWrite,
 )
 from slotreeve_servers.data.slots.slots import HeldSlot
+from slotreeve_servers.node.membership import NO_VIEW
 from slotreeve_servers.node.records import SlotStore
 
 from tests.servers.core_scenes import node
@@ -54,7 +56,7 @@ def test_a_leader_that_has_missed_a_table_learns_it_from_the_follower_that_it_na
     (asked,) = [request.message for request in scene.outbox.requests]
     assert asked == GetNewerView(0)
     table = SlotTable(2, (Slot(0, "data-1", 1, ("data-2", "data-3")),))
-    scene.outbox.answer(View(1, 2, table, [node("data-1")], []), kind=GetNewerView)
+    scene.outbox.answer(View(1, 2, table, [node("data-1"), node("data-2"), node("data-3")], []), kind=GetNewerView)
     (answered,) = scene.streams.answer(newcomer, follow).differences
     assert (answered.complete, [r.register_id for r in answered.records["s"]]) == (True, ["r1"])
 
@@ -123,6 +125,33 @@ def test_tombstones_that_wait_for_a_follower_go_with_its_connection() -> None:
     scene.outbox.crowded.clear()
     scene.outbox.advance(1.0)
     assert streamed(scene) == []
+
+
+def test_a_follower_that_lost_its_place_is_streamed_to_no_more() -> None:
+    scene = Scene()
+    follow = Follow([SlotDigests(0, 1, {})])
+    other = a_peer("data-3", Role.DATA)
+    nodes = [node("data-1"), node("data-2"), node("data-3")]
+    scene.view_changed(NO_VIEW, View(1, 2, SlotTable(2, (Slot(0, "data-1", 1, ("data-2", "data-3")),)), nodes, []))
+    for peer in (FOLLOWER, other):
+        assert scene.streams.answer(peer, follow).differences[0].complete
+    scene.view_changed(NO_VIEW, View(1, 3, SlotTable(3, (Slot(0, "data-1", 1, ("data-3",)),)), nodes, []))
+    assert list(scene.slot.streams) == [other]
+
+
+def test_a_stream_to_a_process_ends_when_another_one_of_its_name_is_a_member() -> None:
+    """A connection may outlive the host at its other end by seconds."""
+    scene = Scene()
+    follow = Follow([SlotDigests(0, 1, {})])
+    scene.streams.answer(FOLLOWER, follow)
+    table = SlotTable(2, (Slot(0, "data-1", 1, (), ("data-2",)),))
+    started_again = a_peer("data-2", Role.DATA, life=2)
+    process = msgspec.structs.replace(node("data-2"), process_id=started_again.process_id)
+    scene.view_changed(NO_VIEW, View(1, 2, table, [node("data-1"), process], []))
+    assert scene.slot.streams == {}
+    assert scene.streams.answer(FOLLOWER, follow).differences[0].access is Access.MOVED
+    assert scene.streams.answer(started_again, follow).differences[0].complete
+    assert list(scene.slot.streams) == [started_again]
 
 
 def streamed(scene: Scene) -> list[Publisher]:

@@ -2,9 +2,9 @@
 
 A learner that follows is asked two questions, each sent behind all that it was streamed, under the table that the
 leader has. After the first answer acknowledgements wait for it, too. So when it answers the second one, it has all that
-was acknowledged before, and it is ready. The report of that binds until a newer row leaves the learner out, or the
-leader epoch ends: whatever the table says yet, nothing is acknowledged that it does not have. A follower that keeps an
-acknowledgement waiting is reported as lost, and the meta leader makes it a learner.
+was acknowledged before, and it is ready. The report of that binds until there is a newer table: nothing is acknowledged
+that the learner does not have. Who keeps an acknowledgement waiting is reported as lost, and the meta leader makes it a
+learner by the next table.
 """
 
 from __future__ import annotations
@@ -35,36 +35,45 @@ class _Copies:
     Attributes:
         on_trial: learners that have answered one question. Acknowledgements wait for them.
         ready: learners that have answered two, and have everything.
-        bound: learners that were reported as ready, and may be followers by a table that is on its way.
+        bound: learners that were reported as ready under this table. The next one may make them followers.
         late: since when an acknowledgement waits for a holder that does not follow.
         lost: holders that are needed for acknowledgements and are not reached.
     """
 
     slot: HeldSlot
-    on_trial: set[str] = field(default_factory=set)
-    ready: set[str] = field(default_factory=set)
+    on_trial: set[Peer] = field(default_factory=set)
+    ready: set[Peer] = field(default_factory=set)
     bound: set[str] = field(default_factory=set)
     late: dict[str, float] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
 
     def lacks(self, name: str) -> bool:
         """Whether this server learns the slot, and is not ready."""
-        return name in self.slot.slot.learners and name not in self.ready
+        return name in self.slot.slot.learners and all(peer.node != name for peer in self.ready)
 
-    def is_ready(self, name: str) -> None:
+    def is_ready(self, peer: Peer) -> None:
         """A learner has everything."""
-        self.on_trial.discard(name)
-        self.ready.add(name)
-        self.bound.add(name)
-        self.lost.discard(name)
-        self.late.pop(name, None)
+        self.forget(peer)
+        self.ready.add(peer)
+        self.bound.add(peer.node)
+        self.lost.discard(peer.node)
+        self.late.pop(peer.node, None)
+
+    def forget(self, peer: Peer) -> None:
+        """What a learner has answered counts no more."""
+        self.on_trial.discard(peer)
+        self.ready.discard(peer)
 
     def follow_row(self, has_missed_one: bool) -> bool:
-        """The slot has another row. Whether there is still something to say or to ask."""
+        """The slot has another row. Whether there is still something to say or to ask.
+
+        What was said under an older table counts no more, so it binds no more. Who is still ready is reported again.
+        """
         row = self.slot.slot
-        self.bound.intersection_update(row.learners)
-        self.ready.intersection_update(() if has_missed_one else self.bound)
-        self.on_trial.intersection_update(() if has_missed_one else row.learners)
+        learning = () if has_missed_one else [peer for peer in self.slot.streams if peer.node in row.learners]
+        self.on_trial.intersection_update(learning)
+        self.ready.intersection_update(learning)
+        self.bound = {peer.node for peer in self.ready}
         needed = self.bound.union(row.followers)
         self.lost.intersection_update(needed)
         self.late = {name: since for name, since in self.late.items() if name in needed}
@@ -106,13 +115,17 @@ class InSync:
         """The connection to a holder has ended."""
         self._asked.discard(peer)
         for copies in self._copies.values():
-            copies.ready.discard(peer.node)
-            copies.on_trial.discard(peer.node)
+            copies.forget(peer)
 
     def reports(self) -> list[SlotCopies]:
         """What the next heartbeat says."""
         return [
-            SlotCopies(number, copies.slot.slot.leader_epoch, sorted(copies.ready), sorted(copies.lost))
+            SlotCopies(
+                number,
+                copies.slot.slot.leader_epoch,
+                sorted({peer.node for peer in copies.ready}),
+                sorted(copies.lost),
+            )
             for number, copies in self._copies.items()
             if copies.ready or copies.lost
         ]
@@ -127,15 +140,18 @@ class InSync:
         """The holders that must have what is acknowledged: the followers, and learners that were reported as ready or
         are on trial."""
         copies = self._copies.get(slot.slot.id)
-        return set(slot.slot.followers) if copies is None else {*copies.bound, *copies.on_trial, *slot.slot.followers}
+        if copies is None:
+            return set(slot.slot.followers)
+        return {*copies.bound, *(peer.node for peer in copies.on_trial), *slot.slot.followers}
 
     def not_confirmed(self, slot: HeldSlot, name: str, is_silent: bool) -> None:
         """A holder that is needed did not confirm. ``is_silent``: it is streamed to and has not answered."""
         if self._slots.get(slot.slot.id) is not slot or name not in self.needed(slot):
             return
         copies = self._copies.setdefault(slot.slot.id, _Copies(slot))
-        if name in copies.on_trial:
-            copies.on_trial.discard(name)  # nobody was told yet that it is ready
+        on_trial = {peer for peer in copies.on_trial if peer.node == name}
+        if on_trial:
+            copies.on_trial -= on_trial  # nobody was told yet that it is ready
         elif is_silent:
             self._lose(copies, name)
         else:
@@ -143,7 +159,7 @@ class InSync:
 
     def _lose(self, copies: _Copies, name: str) -> None:
         copies.late.pop(name, None)
-        copies.ready.discard(name)
+        copies.ready = {peer for peer in copies.ready if peer.node != name}
         if name not in copies.lost:
             copies.lost.add(name)
             self._membership.heartbeat_soon()
@@ -167,9 +183,8 @@ class InSync:
         view = self._membership.view
         asked: dict[Peer, list[_Copies]] = {}
         for copies in self._copies.values():
-            learning = set(copies.slot.slot.learners) - copies.ready
-            for peer in copies.slot.streams if learning else ():
-                if peer.node in learning and peer not in self._asked:
+            for peer in copies.slot.streams if copies.slot.slot.learners else ():
+                if copies.lacks(peer.node) and peer not in self._asked:
                     asked.setdefault(peer, []).append(copies)
         for peer, several in asked.items():
             slots = [SlotEpoch(copies.slot.slot.id, copies.slot.slot.leader_epoch) for copies in several]
@@ -189,12 +204,12 @@ class InSync:
         for copies in asked:
             number = copies.slot.slot.id
             if number not in stored or self._copies.get(number) is not copies or peer not in copies.slot.streams:
-                copies.on_trial.discard(peer.node)
-            elif peer.node not in copies.on_trial:
-                copies.on_trial.add(peer.node)
+                copies.on_trial.discard(peer)
+            elif peer not in copies.on_trial:
+                copies.on_trial.add(peer)
                 self._ask.soon()
             else:
-                copies.is_ready(peer.node)
+                copies.is_ready(peer)
         # Each report makes a table. A learner of many slots is reported with the heartbeats until it has all of them.
         if not any(copies.lacks(peer.node) for copies in self._copies.values()):
             self._membership.heartbeat_soon()

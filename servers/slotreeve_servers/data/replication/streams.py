@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
+from slotreeve_protocol.meta_messages import View
 from slotreeve_protocol.slot_messages import (
     Access,
     Compared,
@@ -39,6 +40,7 @@ class Streams:
         self._outbox, self._slots, self._newer_view = outbox, slots, newer_view
         self._waiting: dict[Peer, list[SlotWrite]] = {}
         self._tombstones: dict[Peer, deque[list[SlotWrite]]] = {}
+        self._processes: dict[str, str] = {}
         self._flush = TurnEnd(outbox, self.flush)
         self._look_for_room = Retry(outbox, ROOM_SECONDS, self._send_tombstones)
         self.records = 0
@@ -47,6 +49,16 @@ class Streams:
     def is_through(self, peer: Peer) -> bool:
         """Whether nothing waits for room in the connection to this peer."""
         return peer not in self._tombstones
+
+    def view_changed(self, view: View) -> None:
+        """End the streams to those that hold a slot no more: another server does, or another process of the name."""
+        self._processes = {node.name: node.process_id for node in view.data}
+        for slot in self._slots.led():
+            for peer in [peer for peer in slot.streams if not self._is_holder(peer, slot)]:
+                del slot.streams[peer]
+
+    def _is_holder(self, peer: Peer, slot: HeldSlot) -> bool:
+        return peer.node in slot.slot.holders[1:] and self._processes.get(peer.node) == peer.process_id
 
     def send(self, slot: HeldSlot, write: SlotWrite) -> None:
         """Pass what was just stored on to the followers in sync."""
@@ -77,7 +89,7 @@ class Streams:
         if slot is None:
             return SlotDifference(asked.slot, Access.MOVED, 0, False, {}), 0
         access, epoch = slot.access(asked.leader_epoch), slot.slot.leader_epoch
-        if peer.node not in slot.slot.holders[1:]:
+        if not self._is_holder(peer, slot):
             # It has a newer table. Were a stream begun now, an older table that arrives here yet would end it. The
             # meta leader may not reach this server any more: then nobody else gives it that table.
             self._newer_view.ask(peer)

@@ -267,8 +267,6 @@ class HeldSlots:
             leads = row.leader == self._node
             if old is not None and old.slot.leader_epoch == row.leader_epoch and old.leads == leads:
                 old.slot = row
-                for peer in [peer for peer in old.streams if peer.node not in row.holders]:
-                    del old.streams[peer]  # it follows this slot no more
                 if self.has_missed_one and not leads:
                     old.synced = False
                     self._opened(number)

@@ -27,7 +27,7 @@ class CopyStep(StrEnum):
     UNCLEAN = "unclean"
     """No server in sync lives; a learner or an empty server leads."""
     LEAVE = "leave"
-    """A follower that the leader does not reach any more learns again."""
+    """A follower, or a learner that was ready, which the leader does not reach any more, learns again."""
     PROMOTE = "promote"
     """A learner that the leader has reported as ready follows."""
     HAND_OVER = "hand over"
@@ -91,8 +91,10 @@ class RowChange:
         self._note(CopyStep.PROMOTE, "follower", None, name, reason)
 
     def demote(self, name: str, reason: str) -> None:
-        """A follower learns."""
-        self._set(tuple(n for n in self.row.followers if n != name), (*self.row.learners, name))
+        """A follower learns. A learner learns on: the newer table is all that its leader waits for."""
+        row = self.row
+        learners = (*(n for n in row.learners if n != name), name)
+        self._set(tuple(n for n in row.followers if n != name), learners)
         self._note(CopyStep.LEAVE, "demote", name, None, reason)
 
     def drop(self, name: str, reason: str) -> None:
@@ -138,8 +140,7 @@ def towards(
         else:
             _drop(change, target, why)
     if change.row.leader in live:
-        lost = report.lost.intersection(row.learners)
-        _follow_target(change, target, live, lost, why)
+        _follow_target(change, target, live, why)
     return change
 
 
@@ -165,12 +166,14 @@ def _succeed(change: RowChange, target: Slot, live: Set[str], rank: Rank, why: s
 
 
 def _leave(change: RowChange, live: Set[str], report: CopyReport) -> None:
-    """Rule 2: followers that have gone, and those without which the leader asks to go on."""
-    for name in change.row.followers:
+    """Rule 2: followers that have gone, and holders without which the leader asks to go on."""
+    row = change.row
+    for name in row.followers:
         if name not in live:
             change.drop(name, f"{name} left")
-        elif name in report.lost:
-            change.demote(name, f"{change.row.leader} does not reach it")
+    for name in row.holders[1:]:
+        if name in live and name in report.lost:
+            change.demote(name, f"{row.leader} does not reach it")
 
 
 def _promote(change: RowChange, target: Slot, live: Set[str], report: CopyReport) -> None:
@@ -187,18 +190,15 @@ def _drop(change: RowChange, target: Slot, why: str) -> None:
             change.drop(name, why)
 
 
-def _follow_target(change: RowChange, target: Slot, live: Set[str], lost: Set[str], why: str) -> None:
-    """Who is wanted and holds nothing learns. Learners that have gone or are lost go. Those that are not wanted go once
-    enough are in sync: one that the leader lost a moment ago has more than a new one."""
+def _follow_target(change: RowChange, target: Slot, live: Set[str], why: str) -> None:
+    """Who is wanted and holds nothing learns. Learners that have gone go. Those that are not wanted go once enough are
+    in sync: one that the leader lost a moment ago has more than a new one."""
     before = change.row
     for name in before.learners:
         if name not in live:
             change.drop(name, f"{name} left")
-        elif name not in target.holders:
-            if len(before.in_sync) >= len(target.holders):
-                change.drop(name, why)
-        elif name in lost:
-            change.drop(name, f"{before.leader} does not reach it")
+        elif name not in target.holders and len(before.in_sync) >= len(target.holders):
+            change.drop(name, why)
     for name in target.holders:
         if name in live and name not in before.holders:
             change.learn(name, why)
