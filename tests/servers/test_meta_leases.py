@@ -147,6 +147,20 @@ def test_while_session_servers_are_heard_and_no_data_server_no_lease_of_a_data_s
     assert leases.expire(606.5) == [(node("data-2"), "not seen")]
 
 
+def test_a_name_is_free_for_another_process_once_its_own_was_not_heard_for_the_time_of_a_lease() -> None:
+    """Found by the simulator: the machines of all data servers went down, and each was refused the name of its own
+    former process, because no lease of a data server ended."""
+    leases = Leases(RULES)
+    for name in ("data-1", "data-2"):
+        leases.renew(node(name), 0.0)
+    again = node("data-1", life=2)
+    for second in range(1, 30):
+        leases.renew(node("session-1"), float(second))
+        assert leases.expire(float(second)) == []
+        assert (leases.rival(again, float(second)) is not None) == (second < RULES.lease_seconds)
+    assert leases.rival(node("data-1"), 30.0) is None, "it is that process itself"
+
+
 def test_a_new_leader_that_reaches_no_data_server_at_all_removes_none() -> None:
     leases = Leases(RULES)
     leases.adopt([node("data-1"), node("data-2"), node("a")], {"a@1"}, 10.0)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from slotreeve_conformance import virtual_time
+from slotreeve_servers.data.server import DataServer
 from slotreeve_simulator.clients_watch import ClientsWatch
 from slotreeve_simulator.cluster import SLOW_FACTOR, ScenarioCluster
 from slotreeve_simulator.fault_kinds import FaultKind
@@ -207,6 +208,24 @@ def test_a_zone_dies_at_one_moment_and_comes_back() -> None:
         scene.begin(FaultKind.CRASH_DATA, "data-1", seconds=1.0)
         await asyncio.sleep(10.0)
         assert {name: scene.cluster.lives[name] for name in zone} == dict.fromkeys(zone, 2)
+
+    play(story)
+
+
+def test_nobody_sees_a_lost_machine_go_and_its_server_joins_once_the_lease_of_the_former_process_is_over() -> None:
+    async def story(scene: Scene) -> None:
+        leases = scene.cluster.settings.meta.lease_seconds
+
+        def is_member() -> bool:
+            server = scene.cluster.servers["data-1"]
+            return isinstance(server, DataServer) and server.view.revision > 0
+
+        scene.begin(FaultKind.LOSE_MACHINE, "data-1", seconds=0.5)
+        await asyncio.sleep(1.0)
+        assert "data-1" in scene.cluster.servers
+        assert "data-1" in scene.cluster.network.connections("data-2")
+        assert not is_member()
+        await scene.cluster.until(is_member, "the next process has joined", 2 * leases)
 
     play(story)
 

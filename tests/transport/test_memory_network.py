@@ -121,6 +121,35 @@ def test_a_cut_ends_the_connections_at_both_ends_but_not_the_next_one() -> None:
     on_a_network(scenario)
 
 
+def fill(connection: Connection) -> None:
+    """Send until there is no room."""
+    for number in range(100_000):
+        connection.send(opaque(number))
+
+
+def test_the_peers_of_a_lost_machine_see_no_end_and_send_until_the_connection_is_full() -> None:
+    async def scenario(net: Net) -> None:
+        near = await net.connect()
+        await turns()
+        net.network.under_way_packets = 3
+        net.network.lose("b")
+        await turns()
+        assert not near.closed
+        assert not net.a.has_answered(net.listener.address)
+        reborn = net.endpoint("b")
+        await reborn.listen(net.listener.address, SERVER, RecordingHandler())
+        with pytest.raises(RequestTimeout):
+            await near.ask(Ping(), 1.0)
+        again = await net.connect()
+        assert await again.ask(Ping(), 1.0) == Done()
+        with pytest.raises(Backpressure):
+            fill(near)
+        assert net.a_handler.reasons == []
+        await reborn.close()
+
+    on_a_network(scenario)
+
+
 def test_a_killed_endpoint_hears_nothing_more_and_its_peers_do() -> None:
     async def scenario(net: Net) -> None:
         near = await net.connect()

@@ -54,6 +54,7 @@ class MemoryLink:
         self._written_at = 0.0
         self._answered_at = math.inf  # when the first packet to this end can have been answered
         self._released = False
+        self._says_nothing = False
         self._waits_for_room = False
         network.attach(self)
 
@@ -77,7 +78,8 @@ class MemoryLink:
             self._released = True
             self._inbox.clear()
             self._network.detach(self)
-            self.other._put("connection closed")
+            if not self._says_nothing:
+                self.other._put("connection closed")
             self._on_release(self)
 
     # --- delivery --------------------------------------------------------------------------------------------
@@ -96,11 +98,15 @@ class MemoryLink:
         """Whether packets travel both ways, and the first one from here has had the time to arrive and to be answered:
         a process that is busy counts as one whose transport answers, a network that is slow does not."""
         passes = self._network.passes(self.source, self.target) and self._network.passes(self.target, self.source)
-        return passes and self.other._answered_at <= self._clock.now()
+        return passes and not self.other._says_nothing and self.other._answered_at <= self._clock.now()
 
     def die(self) -> None:
         """The process at this end was killed: call no handler here."""
         self.channel.abandon()
+
+    def say_nothing(self) -> None:
+        """The machine at this end goes down: the other end is not told of it. What it writes fills the connection."""
+        self._says_nothing = True
 
     def break_off(self, reason: str) -> None:
         """End the connection at this end now. Packets on their way to it are lost."""
@@ -123,6 +129,8 @@ class MemoryLink:
 
     def _put(self, item: bytes | _End) -> None:
         if self._released:
+            if self._says_nothing:
+                self._inbox.append((math.inf, item))
             return
         self._written_at = max(self._written_at, self._clock.now())
         if isinstance(item, bytes):

@@ -107,6 +107,13 @@ class MemoryNetwork:
         if endpoint is not None:
             endpoint.die()
 
+    def lose(self, name: str) -> None:
+        """The machine of endpoint ``name`` goes down: :meth:`kill`, but its peers see no connection end. What they send
+        over them is lost, and once the connection is full they send no more."""
+        for link in [link for link in self._links if link.source == name]:
+            link.say_nothing()
+        self.kill(name)
+
     def freeze(self, name: str) -> None:
         """Stop the process of endpoint ``name``: it sends nothing, and packets for it wait."""
         self._frozen.add(name)

@@ -25,6 +25,8 @@ class FaultKind(StrEnum):
     """A data server and a session server end at the same moment, as those of one host do."""
     CRASH_ZONE = "crash_zone"
     """A data server, a session server and up to half of the clients end at the same moment, as those of one zone do."""
+    LOSE_MACHINE = "lose_machine"
+    """The machine of a data or session server goes down: its peers see no connection end. The server starts again."""
     CRASH_SESSION = "crash_session"
     """A session server is killed, and started again."""
     CRASH_CLIENT = "crash_client"
@@ -173,6 +175,7 @@ ADDED_PROCESSES = frozenset({FaultKind.ADD_SESSION, FaultKind.ADD_CLIENT})
 ROUGH_FAULTS = frozenset(
     {
         FaultKind.CRASH_ZONE,
+        FaultKind.LOSE_MACHINE,
         FaultKind.CUT_OFF_CLIENT,
         FaultKind.FLAP_CLIENT,
         FaultKind.FLAP_LINK,

@@ -161,6 +161,10 @@ class Injector:
                 return slow_disk(self._cluster.disk(name), self._cluster.sync_seconds, fault.amount)
             case FaultKind.POWER_CUT:
                 return self._crash(*fault.first, power_lost=True)
+            case FaultKind.LOSE_MACHINE:
+                self._cluster.network.lose(name)
+                self._watch.machine_lost(name)
+                return self._crash(name)
             case FaultKind.CRASH_CLIENT | FaultKind.CLOSE_CLIENT:
                 return self._end_client(self._clients, name, fault.kind is FaultKind.CLOSE_CLIENT)
             case FaultKind.CRASH_ZONE:

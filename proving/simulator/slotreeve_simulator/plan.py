@@ -225,6 +225,8 @@ class _Victims:
             case FaultKind.CRASH_ZONE:
                 clients = self._rng.sample(self._clients, self._rng.randint(1, max(1, len(self._clients) // 2)))
                 return (pick(self._data), pick(self._sessions), *sorted(clients)), ()
+            case FaultKind.LOSE_MACHINE:
+                return (pick([*self._data, *self._sessions]),), ()
             case FaultKind.CRASH_HOST:
                 return (pick(self._data), pick(self._sessions)), ()
             case FaultKind.BREAK_LINK | FaultKind.FLAP_LINK | FaultKind.RESET_LINK:

@@ -54,6 +54,7 @@ class ServersWatch:
         self.views: dict[int, View] = {}
         self._seen: dict[str, View] = {}
         self._started: dict[str, float] = {}
+        self._taken_until: dict[str, float] = {}
         self._looked_at: Mapping[str, Server] = {}
         self._memberships: list[Membership] = []
         self._last_views: list[View] = []
@@ -105,6 +106,11 @@ class ServersWatch:
         self._last_views = []
         self._leaderships.pop(name, None)
 
+    def machine_lost(self, name: str) -> None:
+        """The machine of ``name`` goes down, which nobody is told of: the next process of the name cannot join before
+        the lease of this one is over."""
+        self._taken_until[name] = self._now() + self._cluster.settings.meta.lease_seconds
+
     # --- meta --------------------------------------------------------------------------------------------------------
 
     def _leaders(self) -> None:
@@ -151,7 +157,7 @@ class ServersWatch:
         old, view = self._seen.get(name), server.view
         self._seen[name] = view
         if view.revision == 0:
-            self._started[name] = self._now()
+            self._started[name] = max(self._now(), self._taken_until.get(name, 0.0))
             return
         self._trace.note(Weight.STEP, f"{name} has view {view.revision} of term {view.term}, table {view.table.epoch}")
         if old is not None and view.revision <= old.revision:

@@ -210,7 +210,7 @@ class MetaCore:
             return self.leader_is()
         node = heartbeat.node
         _check_sender(peer, node)
-        rival = self._leases.rival(node)
+        rival = self._leases.rival(node, self._outbox.attended())
         if rival is not None:
             first = next(each for each in self._peers if each is peer or each.process_id == rival.process_id)
             return self._refused.refuse(node, rival, first is peer, self._outbox.attended())

@@ -93,13 +93,14 @@ class Leases:
         hears_data = any(node.role is Role.DATA and node.process_id in connected for node in nodes)
         self._data_heard_at = now if hears_data else -math.inf
 
-    def rival(self, node: Node) -> Node | None:
-        """The other process that has the name of this one, and lives: its lease is not over, and its connection has not
-        ended. None if there is none: a process that was started again may take the place of the one before it."""
+    def rival(self, node: Node, now: float) -> Node | None:
+        """The other process that has the name of this one, and lives: it was heard within the time of a lease, and its
+        connection has not ended. None if there is none: a process that was started again may take the place of the one
+        before it, also where no lease ends because nobody is heard."""
         known = self._nodes.get(node.name)
         if known is None or known.process_id == node.process_id or node.name in self._reasons:
             return None
-        return known
+        return known if self.heard_seconds(node.name, now) < self._lease else None
 
     def renew(self, node: Node, now: float) -> Renewal:
         """A heartbeat arrived."""
