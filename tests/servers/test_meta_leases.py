@@ -7,7 +7,6 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.model.nodes import Node, Role
-from slotreeve_servers.meta.members.addresses import MetaAddresses
 from slotreeve_servers.meta.members.leases import MISSING_SECONDS, Leases, Renewal
 from slotreeve_servers.meta.members.unreached import LONGEST_SECONDS, Unreached
 from slotreeve_servers.meta.settings import MetaSettings
@@ -30,15 +29,14 @@ class Silence:
 
     def __init__(self, lease_seconds: float) -> None:
         self.outbox, self.leases = RecordingOutbox(), Leases(RULES)
-        addresses = MetaAddresses({"meta-1": "meta-1:1", "meta-2": "meta-2:1"})
-        self.unreached = Unreached(self.outbox, self.leases, addresses, lease_seconds)
+        self.unreached = Unreached(self.outbox, self.leases, lease_seconds)
 
     def seconds_until_it_resigns(self) -> int:
         """Counted from a new term on."""
         self.leases.adopt([node("a")], set(), self.outbox.attended())
         for seconds in range(1, 5000):
             self.outbox.advance(1.0)
-            self.unreached.look()
+            self.unreached.look(meta_servers=2)
             if self.outbox.take("resign"):
                 return seconds
         raise AssertionError("it does not resign")
@@ -49,6 +47,16 @@ def test_the_wait_of_an_unreached_leader_doubles_up_to_a_bound_and_begins_anew_o
     assert [silence.seconds_until_it_resigns() for _ in range(7)] == [12, 24, 48, 96, 192, *(2 * [LONGEST_SECONDS])]
     silence.unreached.heard()
     assert silence.seconds_until_it_resigns() == 12
+
+
+def test_the_only_meta_server_does_not_resign() -> None:
+    silence = Silence(6.0)
+    silence.leases.adopt([node("a")], set(), silence.outbox.attended())
+    silence.outbox.advance(2 * LONGEST_SECONDS)
+    silence.unreached.look(meta_servers=1)
+    assert silence.outbox.take("resign") == []
+    silence.unreached.look(meta_servers=2)
+    assert len(silence.outbox.take("resign")) == 1
 
 
 def test_two_long_leases_are_waited_for_whatever_the_bound_is() -> None:

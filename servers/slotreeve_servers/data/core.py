@@ -30,8 +30,6 @@ from slotreeve_protocol.slot_messages import (
     Fetch,
     Follow,
     Presence,
-    SlotAnswer,
-    SlotEpoch,
     SlotWrite,
     Write,
 )
@@ -335,14 +333,9 @@ class DataCore:
     def _on_write(self, peer: Peer, message: Write) -> Message:
         """Store each batch whose slot this server leads under the epoch that the batch names."""
         answers = []
-        held = self.slots.held
         for batch in message.batches:
-            slot = held.get(batch.slot)
-            if slot is None:
-                answers.append(SlotAnswer(batch.slot, Access.MOVED, 0))
-                continue
-            access = slot.access(batch.leader_epoch)
-            if access is Access.ACCEPT or access is Access.MIGRATING:
+            slot, answer = self.slots.get(batch.slot), self.slots.answer(batch.slot, batch.leader_epoch)
+            if slot is not None and (answer.access is Access.ACCEPT or answer.access is Access.MIGRATING):
                 if batch.gone:
                     self.endings.said(slot, batch.gone)
                 if batch.lost:
@@ -350,7 +343,7 @@ class DataCore:
                 if batch.records:
                     records = SlotWrite(batch.slot, batch.leader_epoch, batch.records, [], [], [], batch.waited_us)
                     self.store(slot, records)
-            answers.append(SlotAnswer(batch.slot, access, slot.slot.leader_epoch))
+            answers.append(answer)
         return Answers(answers)
 
     def store(self, slot: HeldSlot, write: SlotWrite, reasons: Mapping[str, str] = NO_REASONS) -> None:
@@ -379,13 +372,8 @@ class DataCore:
     def _on_confirm(self, peer: Peer, message: Confirm) -> Message:
         """A session server asks whether this server leads what its table says."""
         self._newer_view.heard(peer, message.revision)
-        return Answers([self._leads(asked) for asked in message.slots], self._newer_view.revision)
-
-    def _leads(self, asked: SlotEpoch) -> SlotAnswer:
-        slot = self.slots.get(asked.slot)
-        if slot is None:
-            return SlotAnswer(asked.slot, Access.MOVED, 0)
-        return SlotAnswer(asked.slot, slot.access(asked.leader_epoch), slot.slot.leader_epoch)
+        answers = [self.slots.answer(asked.slot, asked.leader_epoch) for asked in message.slots]
+        return Answers(answers, self._newer_view.revision)
 
     def _on_interest(self, peer: Peer, message: DeclareInterest) -> Message:
         return Answers([self._interests.declare(peer, interest) for interest in message.interests])
@@ -393,12 +381,9 @@ class DataCore:
     # --- reads -------------------------------------------------------------------------------------------------------
 
     def _on_fetch(self, peer: Peer, message: Fetch) -> Message:
-        slot = self.slots.get(message.slot)
-        if slot is None:
-            return Answers([SlotAnswer(message.slot, Access.MOVED, 0)])
-        access = slot.access(message.leader_epoch)
-        if access is not Access.ACCEPT:
-            return Answers([SlotAnswer(message.slot, access, slot.slot.leader_epoch)])
+        slot, answer = self.slots.get(message.slot), self.slots.answer(message.slot, message.leader_epoch)
+        if slot is None or answer.access is not Access.ACCEPT:
+            return Answers([answer])
         return self._pages.answer(slot, message)
 
     # --- followed slots ----------------------------------------------------------------------------------------------

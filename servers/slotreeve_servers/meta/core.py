@@ -89,7 +89,7 @@ class MetaCore:
         self._rules, self._facts = settings.meta, facts
         self.addresses = MetaAddresses(settings.cluster.meta)
         self._leases = Leases(settings.meta)
-        self._unreached = Unreached(outbox, self._leases, self.addresses, settings.meta.lease_seconds)
+        self._unreached = Unreached(outbox, self._leases, settings.meta.lease_seconds)
         self.view = CommittedView(election.state)
         self.configs = ProvidedConfig(election.state)
         self.recorder = LeadershipRecorder(outbox, node, election)
@@ -258,7 +258,7 @@ class MetaCore:
         """Commit the next change of membership or table, where there is one; look again when a lease may end."""
         try:
             if self._committing is None and self._may_act():
-                self._unreached.look()
+                self._unreached.look(len(self.addresses.all()))
                 if self._any_member_connected():
                     self._expire_leases()
                     if loads := self._loads.to_report(self._outbox.attended()):

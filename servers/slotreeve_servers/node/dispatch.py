@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from slotreeve.errors import Forbidden, SlotreeveError
@@ -24,6 +25,7 @@ LONGEST_COMPLAINT = 300
 _NOBODY: frozenset[Role] = frozenset()
 
 
+@dataclass(eq=False, slots=True)
 class Handlers:
     """What one kind of peers may send to a core, and which method takes it.
 
@@ -34,15 +36,9 @@ class Handlers:
             outbox.
     """
 
-    def __init__(
-        self,
-        messages: Mapping[type, Callable[[Peer, Any], None]] | None = None,
-        requests: Mapping[type, Callable[[Peer, Any], Message]] | None = None,
-        later: Mapping[type, Callable[[Peer, Any, Request], None]] | None = None,
-    ) -> None:
-        self.messages = dict(messages or {})
-        self.requests = dict(requests or {})
-        self.later = dict(later or {})
+    messages: dict[type, Callable[[Peer, Any], None]] = field(default_factory=dict)
+    requests: dict[type, Callable[[Peer, Any], Message]] = field(default_factory=dict)
+    later: dict[type, Callable[[Peer, Any, Request], None]] = field(default_factory=dict)
 
 
 class PeerOwner(Protocol):

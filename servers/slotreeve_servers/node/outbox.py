@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from slotreeve.clock import Timer
@@ -25,6 +26,7 @@ MOST_COMPLAINTS = 10
 """Warnings about what one connection sends."""
 
 
+@dataclass(eq=False, slots=True, repr=False)
 class Peer:
     """One connection as a core knows it. Two connections of one process are two peers.
 
@@ -42,34 +44,16 @@ class Peer:
             read. Then: for how long nothing had arrived from the peer, in attended seconds.
     """
 
-    __slots__ = (
-        "address",
-        "application",
-        "complaints",
-        "is_expelled",
-        "node",
-        "pause_seconds",
-        "process_id",
-        "proven",
-        "role",
-        "silence_at_close",
-    )
-
-    def __init__(
-        self,
-        node: str,
-        role: Role,
-        process_id: str,
-        address: str = "",
-        application: str = "",
-        proven: Principal | None = None,
-    ) -> None:
-        self.node, self.role, self.process_id, self.address = node, role, process_id, address
-        self.application, self.proven = application, proven
-        self.silence_at_close: float | None = None
-        self.pause_seconds = 0.0
-        self.is_expelled = False
-        self.complaints = 0
+    node: str
+    role: Role
+    process_id: str
+    address: str = ""
+    application: str = ""
+    proven: Principal | None = None
+    silence_at_close: float | None = None
+    pause_seconds: float = 0.0
+    is_expelled: bool = False
+    complaints: int = 0
 
     def __repr__(self) -> str:
         return self.node

@@ -20,11 +20,8 @@ class SessionInterests:
     def declare(self, peer: Peer, interest: SlotInterest) -> SlotAnswer:
         """A session server begins or ends its interest in services of one slot. Each service that it begins with is
         announced to it: now, or once the slot serves and was compared with it."""
-        slot = self._slots.get(interest.slot)
-        if slot is None:
-            return SlotAnswer(interest.slot, Access.MOVED, 0)
-        access = slot.access(interest.leader_epoch)
-        if access is Access.ACCEPT or access is Access.MIGRATING:
+        slot, answer = self._slots.get(interest.slot), self._slots.answer(interest.slot, interest.leader_epoch)
+        if slot is not None and answer.access in {Access.ACCEPT, Access.MIGRATING}:
             slot_of = self._slot_of.setdefault(peer, {})
             for known in interest.wanted:
                 service = slot.track(known.data_info_id)
@@ -36,7 +33,7 @@ class SessionInterests:
             for data_info_id in interest.unwanted:
                 if slot_of.pop(data_info_id, None) is not None:
                     self._end(peer, data_info_id, interest.slot)
-        return SlotAnswer(interest.slot, access, slot.slot.leader_epoch)
+        return answer
 
     def announce(self, slot: HeldSlot, processes: set[str]) -> None:
         """Send these session processes the services of a serving slot that they wait for."""

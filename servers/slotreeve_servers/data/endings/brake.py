@@ -21,34 +21,17 @@ NAMED_SERVICES = 5
 """An alarm names so many services."""
 
 
-class EndTally:
-    """Registrations that end together. ``clients``: whose they are; a lease counts as a client."""
-
-    __slots__ = ("clients", "records")
-
-    def __init__(self) -> None:
-        self.records = 0
-        self.clients: set[str] = set()
-
-    def add(self, ending: Ending) -> None:
-        """Count one registration."""
-        self.records += 1
-        self.clients.add(ending.client)
-
-
+EndTally = Counter[str]
+"""How many registrations of each client end together; a lease counts as a client."""
 EndTallies = dict[str, EndTally]
 """By data info id; under the empty name, of all services together."""
-
-
 HeldCounts = Counter[tuple[type[Ending], str]]
 
 
 def count(tallies: EndTallies, ending: Ending) -> None:
     """Count one registration."""
     for name in ("", ending.data_info_id):
-        if name not in tallies:
-            tallies[name] = EndTally()
-        tallies[name].add(ending)
+        tallies.setdefault(name, Counter())[ending.client] += 1
 
 
 class BrakeLimits(NamedTuple):
@@ -98,15 +81,11 @@ class Brake:
 
     def allows(self, name: str, ending: EndTally, size: Callable[[], int]) -> bool:
         """Whether so many may end in a service of ``size`` records, these included; or of all, under the empty name."""
-        records, clients = ending.records, set(ending.clients)
-        for _, tallies in self._ended:
-            past = tallies.get(name)
-            if past is not None:
-                records += past.records
-                clients |= past.clients
-        if len(clients) <= self.limits.few:
+        past = [tallies[name] for _, tallies in self._ended if name in tallies]
+        if len(set(ending).union(*past)) <= self.limits.few:
             return True
-        return records < self.limits.share * (size() + records - ending.records)
+        ended = sum(tally.total() for tally in past)
+        return ended + ending.total() < self.limits.share * (size() + ended)
 
     def has_held_longest(self, since: float, now: float) -> bool:
         """Whether what is held since then may be held no longer."""

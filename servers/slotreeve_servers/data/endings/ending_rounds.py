@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from slotreeve.model.publisher import Publisher
 from slotreeve_events.history import NO_REASONS
@@ -18,6 +18,9 @@ from slotreeve_servers.data.endings.ending import BRAKED, Ending, EndingEvent, H
 from slotreeve_servers.data.endings.sessions import SessionServers
 from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.outbox import Outbox
+
+if TYPE_CHECKING:
+    from slotreeve_servers.data.endings.endings import Endings
 
 GATHER_SECONDS = 0.01
 """Endings that are due within this time share one round of marks."""
@@ -51,31 +54,6 @@ class LeaseRules(Protocol):
         """Whether nobody is heard who renews leases, so that the one of this lease may be cut off as well."""
 
 
-class EndingStates(Protocol):
-    """Keeps the states of all registrations that may end."""
-
-    leases: LeaseRules
-    """What is known of leases."""
-    count: int
-    """Number of leases."""
-
-    @property
-    def grace_seconds(self) -> float:
-        """``data.session_grace_seconds``."""
-
-    def move(self, ending: Ending, event: EndingEvent) -> None:
-        """Something has happened to a registration."""
-
-    def deadline(self, ending: Ending) -> float:
-        """When it may end, in attended seconds."""
-
-    def held_since(self, ending: Ending) -> float:
-        """Since when the longest time of the brake counts for it, in attended seconds."""
-
-    def hear(self) -> None:
-        """Look whether any session server is linked."""
-
-
 class EndingRounds:
     """The registrations that are asked about, and those that the brake holds.
 
@@ -88,7 +66,7 @@ class EndingRounds:
 
     def __init__(
         self,
-        states: EndingStates,
+        states: Endings,
         outbox: Outbox,
         slots: HeldSlots,
         writer: SlotWriter,

@@ -84,7 +84,7 @@ class Endings:
 
     @property
     def grace_seconds(self) -> float:
-        """See :class:`EndingStates`."""
+        """``data.session_grace_seconds``."""
         return self._rules.session_grace_seconds
 
     # --- what is known of registrations ------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from slotreeve.model.datum import first_version, with_change
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
-from slotreeve_protocol.slot_messages import Access, Known, SlotWrite
+from slotreeve_protocol.slot_messages import Access, Known, SlotAnswer, SlotWrite
 
 from slotreeve_servers.node.deltas import PART_BYTES
 from slotreeve_servers.node.outbox import Peer
@@ -200,6 +200,13 @@ class HeldSlots:
     def has(self, slot: HeldSlot) -> bool:
         """Whether this server holds the slot still, in the same role and under the same leader epoch."""
         return self.held.get(slot.slot.id) is slot
+
+    def answer(self, number: int, leader_epoch: int) -> SlotAnswer:
+        """What a request for a slot that names ``leader_epoch`` may do here, and the slot's own leader epoch."""
+        slot = self.held.get(number)
+        if slot is None:
+            return SlotAnswer(number, Access.MOVED, 0)
+        return SlotAnswer(number, slot.access(leader_epoch), slot.slot.leader_epoch)
 
     def led(self) -> Iterator[HeldSlot]:
         """The slots that this server leads."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 
 from slotreeve_servers.meta.effects import MetaOutbox
-from slotreeve_servers.meta.members.addresses import MetaAddresses
 from slotreeve_servers.meta.members.leases import Leases
 
 log = logging.getLogger("slotreeve.meta")
@@ -28,12 +27,11 @@ class Unreached:
 
     Args:
         leases: those of its members; they know when one was heard.
-        addresses: those of all meta servers. The only one does not resign.
         lease_seconds: how long a lease lasts.
     """
 
-    def __init__(self, outbox: MetaOutbox, leases: Leases, addresses: MetaAddresses, lease_seconds: float) -> None:
-        self._outbox, self._leases, self._addresses = outbox, leases, addresses
+    def __init__(self, outbox: MetaOutbox, leases: Leases, lease_seconds: float) -> None:
+        self._outbox, self._leases = outbox, leases
         self._first = FIRST_LEASES * lease_seconds
         self._wait = self._first
 
@@ -41,10 +39,11 @@ class Unreached:
         """A member was heard: the next silence is a new one."""
         self._wait = self._first
 
-    def look(self) -> None:
-        """Resign if no member has been heard for too long. Call it now and then while it may act."""
+    def look(self, meta_servers: int) -> None:
+        """Resign if no member has been heard for too long. Call it now and then while it may act. The only one of the
+        ``meta_servers`` does not resign."""
         silent_seconds = self._leases.silent_seconds(self._outbox.attended())
-        if silent_seconds < self._wait or len(self._addresses.all()) < 2:
+        if silent_seconds < self._wait or meta_servers < 2:
             return
         self._wait = max(self._wait, min(2 * self._wait, LONGEST_SECONDS))
         log.error(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from slotreeve.model.publisher import Publisher
 from slotreeve_protocol.client_messages import Redirect
 from slotreeve_protocol.meta_messages import View
 
 from slotreeve_servers.node.outbox import Peer
-from slotreeve_servers.session.clients.permits import permit_of
+from slotreeve_servers.session.clients.permits import Permit, permit_of
 
 
+@dataclass(eq=False, slots=True)
 class ConnectedClient:
     """One client connection.
 
@@ -33,41 +36,27 @@ class ConnectedClient:
         stored: sequences of records that are stored but not acknowledged to it yet.
     """
 
-    __slots__ = (
-        "configs",
-        "has_given_up",
-        "is_limited",
-        "is_off",
-        "is_replaying",
-        "is_sent_away",
-        "late_seconds",
-        "own",
-        "peer",
-        "permit",
-        "records",
-        "rest_seconds",
-        "since",
-        "stored",
-        "waiting",
-        "watched",
-        "weight",
-    )
+    peer: Peer
+    since: float = 0.0
+    permit: Permit | None = field(init=False)
+    own: str = field(init=False)
+    records: dict[str, Publisher] = field(default_factory=dict)
+    weight: int = 0
+    watched: set[str] = field(default_factory=set)
+    configs: set[str] = field(default_factory=set)
+    waiting: int = 0
+    is_off: bool = False
+    is_limited: bool = False
+    is_replaying: bool = True
+    has_given_up: bool = False
+    is_sent_away: bool = False
+    rest_seconds: float = 0.0
+    late_seconds: float = 0.0
+    stored: list[int] = field(default_factory=list)
 
-    def __init__(self, peer: Peer, since: float = 0.0) -> None:
-        self.peer, self.since = peer, since
-        self.permit = permit_of(peer.proven)
-        self.own = f"{peer.node}-" if peer.proven is not None else ""
-        self.records: dict[str, Publisher] = {}
-        self.weight = 0
-        self.watched: set[str] = set()
-        self.configs: set[str] = set()
-        self.waiting = 0
-        self.is_off = self.is_limited = False
-        self.is_replaying = True
-        self.has_given_up = False
-        self.is_sent_away = False
-        self.rest_seconds = self.late_seconds = 0.0
-        self.stored: list[int] = []
+    def __post_init__(self) -> None:
+        self.permit = permit_of(self.peer.proven)
+        self.own = f"{self.peer.node}-" if self.peer.proven is not None else ""
 
 
 def redirect(view: View, process_id: str) -> Redirect:

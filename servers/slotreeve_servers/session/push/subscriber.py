@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from slotreeve.model.datum import NO_VERSION
@@ -23,6 +24,7 @@ class PushedService(Protocol):
         """Why this subscriber was not pushed to, for people."""
 
 
+@dataclass(eq=False, slots=True)
 class Subscriber:
     """What one client has of one service.
 
@@ -37,30 +39,17 @@ class Subscriber:
             it was sent.
     """
 
-    __slots__ = (
-        "_group",
-        "behind_since",
-        "client",
-        "in_flight",
-        "known",
-        "parted",
-        "sent",
-        "timed",
-        "timed_at",
-        "version",
-        "whole",
-    )
-
-    def __init__(self, client: ConnectedClient, known: tuple[int, int], group: PushedService) -> None:
-        self.client, self.known, self._group = client, known, group
-        self.version = NO_VERSION
-        self.in_flight: list[int] = []
-        self.whole = NO_VERSION
-        self.parted: PushFrames | None = None
-        self.sent = 0
-        self.behind_since: float | None = None
-        self.timed = NO_VERSION
-        self.timed_at = 0.0
+    client: ConnectedClient
+    known: tuple[int, int]
+    _group: PushedService
+    version: int = NO_VERSION
+    in_flight: list[int] = field(default_factory=list)
+    whole: int = NO_VERSION
+    parted: PushFrames | None = None
+    sent: int = 0
+    behind_since: float | None = None
+    timed: int = NO_VERSION
+    timed_at: float = 0.0
 
     @property
     def service(self) -> str:
