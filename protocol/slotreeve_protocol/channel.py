@@ -21,6 +21,7 @@ from slotreeve.errors import (
     Unreachable,
 )
 from slotreeve.keys import Principal
+from slotreeve.model.nodes import Role
 from slotreeve.ports import Handler, Hello, Message, TransportCounters
 
 from slotreeve_protocol.codec import Kind, decode_frame, encode_frame, encode_message
@@ -45,6 +46,10 @@ LONGEST_GREETING_BYTES = 16 * 1024
 """Longest frame before a connection opens: whoever has not said who it is takes no more memory, and no more of the log.
 """
 CLOSE_GRACE_SECONDS = 1.0
+SERVERS = frozenset({Role.META, Role.DATA, Role.SESSION})
+FROM_A_CLIENT_BYTES = 16 * 1024 * 1024
+"""Largest packet of a process that is no server. What ours send is half as large at most; a whole frame of small parts
+would take a server several seconds."""
 """A closed connection may send its queue for so long."""
 
 
@@ -80,6 +85,7 @@ class Channel:
         "_hello",
         "_limits",
         "_link",
+        "_most_received",
         "_outbox",
         "_peer",
         "_released",
@@ -106,6 +112,7 @@ class Channel:
         self._clock = clock
         self._counters = counters
         self._limits = limits
+        self._most_received = limits.max_frame_bytes
         self._outbox = FrameQueue(limits)
         self._guard = GuardedHandler(self, handler, counters)
         self._requests = PendingRequests(clock, self._guard.fail_request, link.address)
@@ -271,8 +278,9 @@ class Channel:
         if self._state is _State.CLOSED:
             return
         self.heard_at = self._clock.now()
-        if len(packet) > self._limits.max_frame_bytes:
-            self.reject(self._limits.too_large(len(packet)), oversize=True)
+        if len(packet) > self._most_received:
+            problem = f"a packet of {len(packet)} bytes; at most {self._most_received} are taken here"
+            self.reject(problem, oversize=True)
             return
         try:
             for frame in frames_of(packet):
@@ -379,6 +387,8 @@ class Channel:
 
     def _open(self, peer: Hello) -> None:
         self._peer = peer
+        if peer.role not in SERVERS:
+            self._most_received = min(self._most_received, FROM_A_CLIENT_BYTES)
         self._state = _State.OPEN
         if self._established is None:
             self._outbox.add(encode_frame(Kind.WELCOME, self._hello), urgent=True)

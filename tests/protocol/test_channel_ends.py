@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 from slotreeve.errors import ConnectionLost, RequestTimeout
+from slotreeve.model.nodes import Role
 from slotreeve.ports import Message
-from slotreeve_protocol.channel import BAD_FRAMES_ALLOWED, CLOSE_GRACE_SECONDS, LONGEST_GREETING_BYTES
+from slotreeve_protocol.channel import (
+    BAD_FRAMES_ALLOWED,
+    CLOSE_GRACE_SECONDS,
+    FROM_A_CLIENT_BYTES,
+    LONGEST_GREETING_BYTES,
+)
 from slotreeve_protocol.codec import Kind, encode_frame, encode_message
-from slotreeve_protocol.general_messages import Done, Goodbye, Ping
+from slotreeve_protocol.general_messages import Done, Goodbye, Opaque, Ping
 from slotreeve_protocol.hello import LONGEST_NAME
 from slotreeve_protocol.packets import ChannelLimits, FrameQueue
 from slotreeve_protocol.requests import TIMEOUT_GRAIN_SECONDS
@@ -169,3 +176,16 @@ def test_a_hello_that_is_refused_is_not_repeated_whole(caplog: pytest.LogCapture
         assert 2 * LONGEST_NAME < len(caplog.text) < 4 * LONGEST_NAME
 
     play(scenario, opened=False)
+
+
+def test_a_process_that_is_no_server_sends_smaller_packets_than_one_that_is() -> None:
+    async def scenario(scene: Scene, role: Role, taken: bool) -> None:
+        scene.receive(Kind.HELLO, structs.replace(THEIRS, role=role))
+        scene.channel.receive(encode_message(Opaque("large", b"x" * FROM_A_CLIENT_BYTES)))
+        assert ("large" in str(scene.handler.events)) is taken
+        assert scene.channel.closed is False
+        scene.channel.receive(encode_message(Opaque("small", b"x")))
+        assert "small" in str(scene.handler.events)
+
+    for role, taken in ((Role.SESSION, True), (Role.CLIENT, False), (Role.TOOL, False), (Role.GATEWAY, False)):
+        play(partial(scenario, role=role, taken=taken), opened=False)

@@ -108,6 +108,20 @@ def test_a_client_that_sends_without_end_makes_nobody_wait_and_is_disconnected_b
     assert scene.log == []
 
 
+def test_a_client_may_end_more_subscriptions_one_after_the_other_than_may_wait() -> None:
+    scene = Scene()
+    scene.outbox.has_unread = True
+    scene.want(1, "other")
+    for number in range(MOST_WAITING + 10):
+        scene.due.add(scene.clients[0], Unsubscribe(f"s{number}", Scope.ZONE))
+    assert scene.outbox.effects == []
+    assert len(scene.log) == MOST_WAITING + 10
+    scene.want(0, "s1")
+    scene.due.add(scene.clients[0], Unsubscribe("s1", Scope.ZONE))
+    scene.turns()
+    assert [name for client, name in scene.log if client == "a"][-2:] == ["s1", "not s1"], "their order stays"
+
+
 def test_a_message_with_very_many_wants_takes_no_long_turn_and_others_get_theirs_in_between() -> None:
     scene = Scene()
     names = [f"s{number}" for number in range(3 * WANTS_AT_ONCE + 1)]

@@ -31,11 +31,11 @@ class Scene(Leader):
     def lead(self, epoch: int) -> None:
         self.row(self.followers, self.learners, epoch)
 
-    def row(self, followers: tuple[str, ...], learners: tuple[str, ...], epoch: int) -> None:
-        """A newer table, under the same leader epoch."""
+    def row(self, followers: tuple[str, ...], learners: tuple[str, ...], epoch: int, revision: int = 0) -> None:
+        """A newer view, by default with a newer table, under the same leader epoch."""
         table = SlotTable(epoch, (Slot(0, "data-1", 1, followers, learners),))
         nodes = [node_of("data-1"), node_of("data-3"), Node("data-2", Role.DATA, "data-2:1", self.learner_process)]
-        deliver(self.outbox, self.core.membership.handlers, META, View(1, epoch, table, nodes, []))
+        deliver(self.outbox, self.core.membership.handlers, META, View(1, revision or epoch, table, nodes, []))
         self.pass_time(0.1)
 
     def follows(self, *peers: Peer) -> None:
@@ -131,6 +131,19 @@ def test_a_report_binds_until_there_is_a_newer_table() -> None:
     assert scene.reports() == []
 
 
+def test_a_newer_view_with_the_same_table_releases_nothing_that_was_reported() -> None:
+    scene = Scene()
+    scene.follows(LEARNER)
+    ready(scene)
+    scene.core.closed(LEARNER, "lost")
+    scene.row((), ("data-2",), 1, revision=9)
+    scene.keep([terms("a")])
+    assert not scene.is_acknowledged(), "the report counts until the table is another one"
+    scene.pass_time(2.0)
+    scene.row((), ("data-2",), 1, revision=10)
+    assert scene.reports() == [SlotCopies(0, 1, [], ["data-2"])]
+
+
 def test_a_learner_that_is_ready_is_reported_and_waited_for_under_each_table() -> None:
     scene = Scene()
     scene.follows(LEARNER)
@@ -211,3 +224,26 @@ def test_a_follower_that_has_another_table_is_not_lost() -> None:
     scene.outbox.answer(NOT_YET, kind=Confirm)
     scene.pass_time(2.0)
     assert scene.reports() == []
+
+
+def test_of_two_connections_of_one_follower_the_newer_one_is_asked() -> None:
+    """The older one has ended at its other end, which nobody here was told of yet."""
+    scene = Scene(("data-3",), ())
+    older, newer = OTHER, a_peer("data-3", Role.DATA)
+    scene.follows(older)
+    scene.follows(newer)
+    scene.keep([terms("a")])
+    assert [request.peer for request in scene.outbox.requests if isinstance(request.message, Confirm)] == [newer]
+    scene.outbox.answer(YES, kind=Confirm)
+    assert scene.is_acknowledged()
+    assert scene.reports() == []
+
+
+def test_a_learner_that_connects_anew_is_asked_two_questions_again() -> None:
+    scene = Scene()
+    scene.follows(LEARNER)
+    ready(scene)
+    scene.follows(a_peer("data-2", Role.DATA))
+    assert scene.reports() == []
+    ready(scene)
+    assert scene.reports() == [SlotCopies(0, 1, ["data-2"], [])]

@@ -6,6 +6,7 @@ import pytest
 from slotreeve.errors import Backpressure, ModelError, RegistrationError, RequestTimeout
 from slotreeve.model.nodes import Role
 from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_client.leases import BYTES_PER_MESSAGE
 from slotreeve_protocol.lease_messages import (
     EndLeases,
     KeepLeases,
@@ -22,7 +23,7 @@ from slotreeve_protocol.slot_messages import Access
 from slotreeve_servers.node.outbox import Request
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.records import lease_requests
-from slotreeve_servers.session.records.lease_requests import LeaseRequest, LeaseRequests, weight_of
+from slotreeve_servers.session.records.lease_requests import MOST_TAKEN, LeaseRequest, LeaseRequests, weight_of
 from slotreeve_servers.session.records.routes import Routes
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
@@ -113,15 +114,22 @@ def test_a_lease_that_cannot_be_good_is_refused_before_anything_is_sent() -> Non
 
 def test_a_request_for_very_many_leases_is_refused_and_one_for_many_counts_as_many_requests() -> None:
     scene = Scene()
-    ids = [f"lease-{number}" for number in range(MOST_LEASES)]
-    with pytest.raises(ModelError, match=f"a request for {MOST_LEASES + 1} leases; send at most {MOST_LEASES}"):
+    ids = [f"lease-{number}" for number in range(MOST_TAKEN)]
+    with pytest.raises(ModelError, match=f"a request for {MOST_TAKEN + 1} leases; send at most {MOST_TAKEN}"):
         scene.ask(RenewLeases({"s0": ids, "s1": ["one-more"]}))
+    with pytest.raises(ModelError, match=f"a request for {MOST_TAKEN + 1} leases; send at most {MOST_TAKEN}"):
+        scene.ask(EndLeases({f"s{number}": [] for number in range(MOST_TAKEN + 1)}))
     assert scene.outbox.effects == []
     scene.ask(RenewLeases({"s0": ids}))
     assert len(scene.outbox.effects) == 1
     terms = [LeaseTerms("s0", lease_id, "", (b"",), 30_000) for lease_id in ids[:100]]
     messages: list[LeaseRequest] = [RegisterLeases(terms), RenewLeases({"s0": ids[:100]}), EndLeases({"s1": ["a"]})]
     assert [weight_of(message) for message in messages] == [11, 11, 1]
+    assert weight_of(RenewLeases({f"s{number}": [] for number in range(100)})) == 11
+
+
+def test_as_many_leases_are_taken_as_the_client_of_the_first_release_sends_in_one_message() -> None:
+    assert MOST_LEASES <= BYTES_PER_MESSAGE // 200 <= MOST_TAKEN
 
 
 def test_an_empty_request_is_answered_at_once() -> None:

@@ -155,18 +155,31 @@ def test_while_session_servers_are_heard_and_no_data_server_no_lease_of_a_data_s
     assert leases.expire(606.5) == [(node("data-2"), "not seen")]
 
 
-def test_a_name_is_free_for_another_process_once_its_own_was_not_heard_for_the_time_of_a_lease() -> None:
-    """Found by the simulator: the machines of all data servers went down, and each was refused the name of its own
-    former process, because no lease of a data server ended."""
-    leases = Leases(RULES)
-    for name in ("data-1", "data-2"):
+def test_where_the_machines_of_all_data_servers_went_down_their_names_are_free_after_a_lease() -> None:
+    """Found by the simulator: each was refused the name of its own former process for good, because no lease of a data
+    server ended. That the next process is refused shows that this leader hears data servers."""
+    leases, names = Leases(RULES), ("data-1", "data-2", "data-3")
+    for name in names:
         leases.renew(node(name), 0.0)
-    again = node("data-1", life=2)
-    for second in range(1, 30):
+    for second in range(1, 6):
         leases.renew(node("session-1"), float(second))
+        for name in names:
+            assert leases.rival(node(name, life=2)) is not None
+            leases.hear(Role.DATA, float(second))
         assert leases.expire(float(second)) == []
-        assert (leases.rival(again, float(second)) is not None) == (second < RULES.lease_seconds)
-    assert leases.rival(node("data-1"), 30.0) is None, "it is that process itself"
+    assert [each.name for each, _ in leases.expire(6.0)] == list(names)
+    assert leases.rival(node("data-1", life=2)) is None
+
+
+def test_a_server_keeps_its_name_through_a_time_in_which_its_leader_hears_nobody() -> None:
+    leases = Leases(RULES)
+    leases.renew(node("data-1"), 0.0)
+    assert leases.expire(600.0) == []
+    leases.hear(Role.DATA, 600.0)
+    assert leases.rival(node("data-1", life=2)) is not None
+    assert leases.expire(605.9) == []
+    leases.renew(node("data-1"), 605.9)
+    assert leases.rival(node("data-1", life=2)) is not None
 
 
 def test_a_new_leader_that_reaches_no_data_server_at_all_removes_none() -> None:

@@ -139,6 +139,17 @@ def test_a_follower_that_lost_its_place_is_streamed_to_no_more() -> None:
     assert list(scene.slot.streams) == [other]
 
 
+def test_a_holder_that_is_no_member_any_more_is_streamed_to_while_a_protected_table_names_it() -> None:
+    scene = Scene()
+    follow = Follow([SlotDigests(0, 1, {})])
+    scene.streams.answer(FOLLOWER, follow)
+    scene.view_changed(NO_VIEW, View(1, 2, SlotTable(1, (Slot(0, "data-1", 1, ("data-2",)),)), [node("data-1")], []))
+    assert list(scene.slot.streams) == [FOLLOWER]
+    again = a_peer("data-2", Role.DATA)
+    assert scene.streams.answer(again, follow).differences[0].complete
+    assert list(scene.slot.streams) == [again]
+
+
 def test_a_stream_to_a_process_ends_when_another_one_of_its_name_is_a_member() -> None:
     """A connection may outlive the host at its other end by seconds."""
     scene = Scene()

@@ -64,16 +64,22 @@ class _Copies:
         self.on_trial.discard(peer)
         self.ready.discard(peer)
 
-    def follow_row(self, has_missed_one: bool) -> bool:
-        """The slot has another row. Whether there is still something to say or to ask.
+    def streams_changed(self) -> None:
+        """What was answered over a connection that is streamed to no more counts no more."""
+        self.on_trial.intersection_update(self.slot.streams)
+        self.ready.intersection_update(self.slot.streams)
+
+    def follow_row(self, is_newer: bool, has_missed_one: bool) -> bool:
+        """The slot may have another row. Whether there is still something to say or to ask.
 
         What was said under an older table counts no more, so it binds no more. Who is still ready is reported again.
         """
         row = self.slot.slot
-        learning = () if has_missed_one else [peer for peer in self.slot.streams if peer.node in row.learners]
-        self.on_trial.intersection_update(learning)
-        self.ready.intersection_update(learning)
-        self.bound = {peer.node for peer in self.ready}
+        self.streams_changed()
+        for peers in (self.on_trial, self.ready):
+            peers.intersection_update(() if has_missed_one else [peer for peer in peers if peer.node in row.learners])
+        if is_newer:
+            self.bound = {peer.node for peer in self.ready}
         needed = self.bound.union(row.followers)
         self.lost.intersection_update(needed)
         self.late = {name: since for name, since in self.late.items() if name in needed}
@@ -86,13 +92,15 @@ class InSync:
     def __init__(self, outbox: Outbox, slots: HeldSlots, streams: Streams, membership: Membership) -> None:
         self._outbox, self._slots, self._streams, self._membership = outbox, slots, streams, membership
         self._copies: dict[int, _Copies] = {}
+        self._table_epoch = 0
         self._asked: set[Peer] = set()
         self._ask = TurnEnd(outbox, self._ask_learners)
         self._ask_again = Retry(outbox, AGAIN_SECONDS, self._ask_learners)
 
     def table_changed(self) -> None:
-        """The server follows another table."""
+        """The server follows another view, most often with another table."""
         before, self._copies = self._copies, {}
+        is_newer, self._table_epoch = self._slots.epoch != self._table_epoch, self._slots.epoch
         for slot in self._slots.led():
             number = slot.slot.id
             copies = before.get(number)
@@ -100,14 +108,16 @@ class InSync:
                 if not slot.slot.learners:
                     continue
                 copies = _Copies(slot)
-            if copies.follow_row(self._slots.has_missed_one):
+            if copies.follow_row(is_newer, self._slots.has_missed_one):
                 self._copies[number] = copies
         self._ask.soon()
         if self.reports():
             self._membership.heartbeat_soon()  # what was said under an older table does not count any more
 
     def stream_begun(self, slot: HeldSlot) -> None:
-        """A holder of this led slot is streamed to from now on."""
+        """A holder of this led slot is streamed to from now on, perhaps over another connection than before."""
+        if (copies := self._copies.get(slot.slot.id)) is not None:
+            copies.streams_changed()
         if slot.slot.learners:
             self._ask.soon()
 

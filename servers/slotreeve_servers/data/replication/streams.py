@@ -51,14 +51,15 @@ class Streams:
         return peer not in self._tombstones
 
     def view_changed(self, view: View) -> None:
-        """End the streams to those that hold a slot no more: another server does, or another process of the name."""
+        """End the streams to those that hold a slot no more: another server does, or another process of the name. A
+        server that is no member, and holds the slot by a table that is protected, is streamed to."""
         self._processes = {node.name: node.process_id for node in view.data}
         for slot in self._slots.led():
             for peer in [peer for peer in slot.streams if not self._is_holder(peer, slot)]:
                 del slot.streams[peer]
 
     def _is_holder(self, peer: Peer, slot: HeldSlot) -> bool:
-        return peer.node in slot.slot.holders[1:] and self._processes.get(peer.node) == peer.process_id
+        return peer.node in slot.slot.holders[1:] and self._processes.get(peer.node, peer.process_id) == peer.process_id
 
     def send(self, slot: HeldSlot, write: SlotWrite) -> None:
         """Pass what was just stored on to the followers in sync."""
@@ -98,6 +99,8 @@ class Streams:
             return SlotDifference(asked.slot, access, epoch, False, {}), 0
         found = slot.store.difference(asked, left)
         if found.complete and peer not in slot.streams:
+            for older in [each for each in slot.streams if each.node == peer.node]:
+                del slot.streams[older]  # that connection has ended at its other end
             slot.streams[peer] = None
             self._begin_with_tombstones(slot, peer)
             self.begun(slot)

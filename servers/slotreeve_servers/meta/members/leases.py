@@ -93,18 +93,17 @@ class Leases:
         hears_data = any(node.role is Role.DATA and node.process_id in connected for node in nodes)
         self._data_heard_at = now if hears_data else -math.inf
 
-    def rival(self, node: Node, now: float) -> Node | None:
-        """The other process that has the name of this one, and lives: it was heard within the time of a lease, and its
-        connection has not ended. None if there is none: a process that was started again may take the place of the one
-        before it, also where no lease ends because nobody is heard."""
+    def rival(self, node: Node) -> Node | None:
+        """The other process that has the name of this one, and lives: its lease is not over, and its connection has not
+        ended. None if there is none: a process that was started again may take the place of the one before it."""
         known = self._nodes.get(node.name)
         if known is None or known.process_id == node.process_id or node.name in self._reasons:
             return None
-        return known if self.heard_seconds(node.name, now) < self._lease else None
+        return known
 
     def renew(self, node: Node, now: float) -> Renewal:
         """A heartbeat arrived."""
-        self._hear(node.role, now)
+        self.hear(node.role, now)
         known = self._nodes.get(node.name)
         self._nodes[node.name] = node
         self._missing.pop(node.process_id, None)
@@ -126,7 +125,7 @@ class Leases:
     def connection_made(self, name: str, role: Role, process_id: str, now: float) -> None:
         """A server has connected. If the loss of its connection had shortened its lease, it has at least
         ``meta.unseen_seconds`` to send a heartbeat."""
-        self._hear(role, now)
+        self.hear(role, now)
         node = self._nodes.get(name)
         if node is not None and node.process_id == process_id and self._reasons.get(name) == CONNECTION_LOST:
             self._deadlines[name] = max(self._deadlines[name], now + self._unseen)
@@ -167,7 +166,8 @@ class Leases:
         """When the next lease may end; None while there is none."""
         return min(self._deadlines.values(), default=None)
 
-    def _hear(self, role: Role, now: float) -> None:
+    def hear(self, role: Role, now: float) -> None:
+        """A server was heard, whoever it is: this leader is not cut off from all of its kind."""
         if now - self._heard_at >= self._silence:
             self._last_until(now + self._lease)
         self._heard_at = now

@@ -55,9 +55,11 @@ class DueWants:
         self._numbers: Counter[ConnectedClient] = Counter()
 
     def add(self, client: ConnectedClient, message: Subscribe | Unsubscribe) -> None:
-        """Carry this out after what waits: at once if nothing does, nothing else is unread, and it is short."""
+        """Carry this out after what waits: at once if nothing does, nothing else is unread, and it is short. To end a
+        subscription is as little work as to let it wait."""
         wants = (message,) if isinstance(message, Unsubscribe) else message.wants
-        if not self._waiting and len(wants) <= WANTS_AT_ONCE and not self._outbox.has_unread:
+        is_short = not self._waiting and len(wants) <= WANTS_AT_ONCE and not self._outbox.has_unread
+        if is_short or (isinstance(message, Unsubscribe) and client not in self._waiting):
             self._follow(client, wants)
             return
         if not wants:

@@ -25,7 +25,7 @@ from slotreeve_protocol.lease_messages import (
     RenewLeases,
     SlotLeases,
 )
-from slotreeve_protocol.leases import MOST_LEASES, check_lease
+from slotreeve_protocol.leases import check_lease
 from slotreeve_protocol.slot_messages import Access
 
 from slotreeve_servers.node.outbox import Outbox, Peer, Request
@@ -42,6 +42,8 @@ MOST_OPEN = 10_000
 LEASES_A_REQUEST = 10
 """So many leases count as one more request. A client that registers very many, one message after the other, stays
 within the limit: a leader registers some 50,000 a second."""
+MOST_TAKEN = 21_000
+"""Most leases in one request. Ours has 5,000; clients of version 0.1.0 sent as many as 4 MiB hold."""
 
 LeaseRequest = RegisterLeases | RenewLeases | EndLeases
 
@@ -52,8 +54,10 @@ def weight_of(message: LeaseRequest) -> int:
 
 
 def number_of(message: LeaseRequest) -> int:
-    """Number of leases that it concerns."""
-    return len(message.leases) if isinstance(message, RegisterLeases) else sum(map(len, message.leases.values()))
+    """Number of leases that it concerns. A service without any is work as well, and counts as one."""
+    if isinstance(message, RegisterLeases):
+        return len(message.leases)
+    return sum(max(1, len(ids)) for ids in message.leases.values())
 
 
 @dataclass(eq=False, slots=True)
@@ -105,8 +109,8 @@ class LeaseRequests:
         client = self._clients.get(peer)
         if client is not None and client.is_off:
             raise RegistrationError(f"an operator has switched {peer.node} off; it may keep no leases")
-        if number_of(message) > MOST_LEASES:
-            raise ModelError(f"a request for {number_of(message)} leases; send at most {MOST_LEASES} in each")
+        if number_of(message) > MOST_TAKEN:
+            raise ModelError(f"a request for {number_of(message)} leases; send at most {MOST_TAKEN} in each")
         if self._open >= MOST_OPEN:
             raise Backpressure(f"{self._open} requests about leases are open; send later")
         slots = self._by_slot(message, permit_of(peer.proven))

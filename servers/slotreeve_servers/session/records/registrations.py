@@ -21,6 +21,8 @@ from slotreeve_servers.session.clients.limits import ClientLimits
 from slotreeve_servers.session.records.writes import Writes
 
 HEAVIEST = 1 + MAX_PAYLOAD_BYTES // 2_048
+MOST_RECORDS = 10_000
+"""Most records in one message. Ours send some hundreds."""
 TOMBSTONE_SECONDS = 180.0
 KNOWN_SLOTS, KNOWN_LETTERS = 200_000, 20_000_000
 
@@ -68,7 +70,11 @@ class Registrations:
         self._leaving: deque[tuple[Publisher, Submit | None]] = deque()
 
     def publish(self, client: ConnectedClient, message: Publish) -> None:
-        """Take a client's records. Each is acknowledged once its slot's leader has it, or rejected with the reason."""
+        """Take a client's records. Each is acknowledged once its slot's leader has it, or rejected with the reason. One
+        that sends more than :data:`MOST_RECORDS` at once is disconnected."""
+        if len(message.records) > MOST_RECORDS:
+            self._outbox.close(client.peer, f"{len(message.records)} records at once; send at most {MOST_RECORDS}")
+            return
         self.published += len(message.records)
         if client.is_off:
             self._outbox.send(client.peer, Published([message.sequence + i for i in range(len(message.records))]))
