@@ -204,7 +204,8 @@ def _parts(terms: Iterable[LeaseTerms]) -> Iterator[list[LeaseTerms]]:
     size = 0
     for lease in terms:
         part.append(lease)
-        size += _LEASE_BYTES + payload_bytes(lease.data)
+        names = len(lease.data_info_id) + len(lease.lease_id) + len(lease.zone)
+        size += _LEASE_BYTES + names + payload_bytes(lease.data)
         if size >= BYTES_PER_MESSAGE or len(part) == MOST_LEASES:
             yield part
             part, size = [], 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from enum import Enum, auto
 
 from slotreeve.clock import Clock, Timer
@@ -48,8 +49,8 @@ LONGEST_GREETING_BYTES = 16 * 1024
 CLOSE_GRACE_SECONDS = 1.0
 SERVERS = frozenset({Role.META, Role.DATA, Role.SESSION})
 FROM_A_CLIENT_BYTES = 16 * 1024 * 1024
-"""Largest packet of a process that is no server. What ours send is half as large at most; a whole frame of small parts
-would take a server several seconds."""
+"""Largest packet of a process that is no server: it sends none that is larger. A larger one of small parts would take a
+server several seconds."""
 """A closed connection may send its queue for so long."""
 
 
@@ -111,7 +112,9 @@ class Channel:
         self._handler = handler
         self._clock = clock
         self._counters = counters
-        self._limits = limits
+        is_server = hello.role in SERVERS
+        most_sent = limits.max_frame_bytes if is_server else min(limits.max_frame_bytes, FROM_A_CLIENT_BYTES)
+        self._limits = replace(limits, max_frame_bytes=most_sent)
         self._most_received = limits.max_frame_bytes
         self._outbox = FrameQueue(limits)
         self._guard = GuardedHandler(self, handler, counters)

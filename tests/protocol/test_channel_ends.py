@@ -9,14 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from slotreeve.errors import ConnectionLost, RequestTimeout
+from slotreeve.errors import ConnectionLost, FrameTooLarge, RequestTimeout
 from slotreeve.model.nodes import Role
-from slotreeve.ports import Message
+from slotreeve.ports import Message, TransportCounters
+from slotreeve_conformance.virtual_time import VirtualClock, run
 from slotreeve_protocol.channel import (
     BAD_FRAMES_ALLOWED,
     CLOSE_GRACE_SECONDS,
     FROM_A_CLIENT_BYTES,
     LONGEST_GREETING_BYTES,
+    Channel,
 )
 from slotreeve_protocol.codec import Kind, encode_frame, encode_message
 from slotreeve_protocol.general_messages import Done, Goodbye, Opaque, Ping
@@ -24,7 +26,7 @@ from slotreeve_protocol.hello import LONGEST_NAME
 from slotreeve_protocol.packets import ChannelLimits, FrameQueue
 from slotreeve_protocol.requests import TIMEOUT_GRAIN_SECONDS
 
-from tests.protocol.channel_scene import THEIRS, Scene, play
+from tests.protocol.channel_scene import OURS, THEIRS, RecordingHandler, Scene, ScriptedLink, play
 
 
 def batch(frames: list[bytes]) -> bytes:
@@ -176,6 +178,19 @@ def test_a_hello_that_is_refused_is_not_repeated_whole(caplog: pytest.LogCapture
         assert 2 * LONGEST_NAME < len(caplog.text) < 4 * LONGEST_NAME
 
     play(scenario, opened=False)
+
+
+def test_who_is_no_server_and_sends_a_larger_message_than_a_server_takes_learns_of_it_at_once() -> None:
+    async def main(_rng: object) -> None:
+        ours = structs.replace(OURS, role=Role.CLIENT)
+        channel = Channel(
+            ScriptedLink(), ours, RecordingHandler(), VirtualClock(), TransportCounters(), ChannelLimits()
+        )
+        channel.receive(encode_frame(Kind.HELLO, THEIRS))
+        with pytest.raises(FrameTooLarge, match=f"max_frame_bytes = {FROM_A_CLIENT_BYTES}"):
+            channel.send(Opaque("large", b"x" * FROM_A_CLIENT_BYTES))
+
+    run(main)
 
 
 def test_a_process_that_is_no_server_sends_smaller_packets_than_one_that_is() -> None:

@@ -118,6 +118,13 @@ def test_a_client_may_end_more_subscriptions_one_after_the_other_than_may_wait()
     assert len(scene.log) == MOST_WAITING + 10
     scene.want(0, "s1")
     scene.due.add(scene.clients[0], Unsubscribe("s1", Scope.ZONE))
+    scene.outbox.end_one_turn()
+    for number in range(2, WANTS_AT_ONCE):
+        scene.due.add(scene.clients[0], Unsubscribe(f"s{number}", Scope.ZONE))
+    assert scene.turns() < WANTS_AT_ONCE / 2, "ends that wait are carried out many in a step"
+    assert [name for client, name in scene.log if client == "a"][-1] == f"not s{WANTS_AT_ONCE - 1}"
+    scene.want(0, "s1")
+    scene.due.add(scene.clients[0], Unsubscribe("s1", Scope.ZONE))
     scene.turns()
     assert [name for client, name in scene.log if client == "a"][-2:] == ["s1", "not s1"], "their order stays"
 

@@ -247,3 +247,18 @@ def test_a_learner_that_connects_anew_is_asked_two_questions_again() -> None:
     assert scene.reports() == []
     ready(scene)
     assert scene.reports() == [SlotCopies(0, 1, ["data-2"], [])]
+
+
+def test_a_question_over_a_connection_that_a_follower_has_given_up_says_nothing_of_it() -> None:
+    scene = Scene(("data-3",), ())
+    scene.follows(OTHER)
+    scene.keep([terms("a")])
+    scene.follows(a_peer("data-3", Role.DATA))
+    scene.outbox.answer(None, RequestTimeout("nobody is there any more"), kind=Confirm)
+    assert not scene.is_acknowledged()
+    assert scene.reports() == []
+    scene.keep([terms("a")])
+    scene.outbox.answer(YES, kind=Confirm)
+    assert scene.is_acknowledged()
+    scene.pass_time(2.0)
+    assert scene.reports() == []

@@ -165,7 +165,7 @@ def test_where_the_machines_of_all_data_servers_went_down_their_names_are_free_a
         leases.renew(node("session-1"), float(second))
         for name in names:
             assert leases.rival(node(name, life=2)) is not None
-            leases.hear(Role.DATA, float(second))
+            leases.refused(Role.DATA, float(second))
         assert leases.expire(float(second)) == []
     assert [each.name for each, _ in leases.expire(6.0)] == list(names)
     assert leases.rival(node("data-1", life=2)) is None
@@ -175,7 +175,9 @@ def test_a_server_keeps_its_name_through_a_time_in_which_its_leader_hears_nobody
     leases = Leases(RULES)
     leases.renew(node("data-1"), 0.0)
     assert leases.expire(600.0) == []
-    leases.hear(Role.DATA, 600.0)
+    leases.refused(Role.DATA, 600.0)
+    assert leases.silent_seconds(600.0) == 600.0, "who is refused is no member"
+    leases.connection_made("data-1", Role.DATA, "data-1@1", 600.0)
     assert leases.rival(node("data-1", life=2)) is not None
     assert leases.expire(605.9) == []
     leases.renew(node("data-1"), 605.9)

@@ -147,7 +147,26 @@ def test_a_holder_that_is_no_member_any_more_is_streamed_to_while_a_protected_ta
     assert list(scene.slot.streams) == [FOLLOWER]
     again = a_peer("data-2", Role.DATA)
     assert scene.streams.answer(again, follow).differences[0].complete
-    assert list(scene.slot.streams) == [again]
+    assert again in scene.slot.streams
+
+
+def test_a_late_request_over_a_connection_that_a_follower_has_given_up_takes_nothing_from_the_newer_one() -> None:
+    scene = Scene()
+    follow = Follow([SlotDigests(0, 1, {})])
+    assert scene.streams.opened(FOLLOWER) is None
+    scene.streams.answer(FOLLOWER, follow)
+    newer = a_peer("data-2", Role.DATA)
+    assert scene.streams.opened(newer) is FOLLOWER
+    assert scene.slot.streams == {}
+    for _ in range(2):
+        assert scene.streams.answer(newer, follow).differences[0].complete
+        assert scene.streams.answer(FOLLOWER, follow).differences[0].access is Access.MOVED
+    scene.streams.closed(FOLLOWER)
+    assert list(scene.slot.streams) == [newer]
+    scene.streams.closed(newer)
+    last = a_peer("data-2", Role.DATA)
+    assert scene.streams.opened(last) is None
+    assert scene.streams.answer(last, follow).differences[0].complete
 
 
 def test_a_stream_to_a_process_ends_when_another_one_of_its_name_is_a_member() -> None:

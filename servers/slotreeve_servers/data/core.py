@@ -248,6 +248,8 @@ class DataCore:
 
     def opened(self, peer: Peer) -> None:
         """A session server is compared with from now on; followers and tools speak first."""
+        if peer.role is Role.DATA and (older := self._streams.opened(peer)) is not None:
+            self._in_sync.closed(older)
         if peer.role is Role.SESSION:
             self._sessions.opened(peer)
             self.lost_clients.linked(peer)

@@ -212,7 +212,7 @@ class MetaCore:
         _check_sender(peer, node)
         rival = self._leases.rival(node)
         if rival is not None:
-            self._leases.hear(node.role, self._outbox.attended())
+            self._leases.refused(node.role, self._outbox.attended())
             first = next(each for each in self._peers if each is peer or each.process_id == rival.process_id)
             return self._refused.refuse(node, rival, first is peer, self._outbox.attended())
         self._refused.heard(node, self._outbox.attended())

@@ -97,7 +97,8 @@ class FollowerConfirmations:
             stored = {answer.slot for answer in reply.answers if answer.access is Access.ACCEPT}
         missing = {slot.slot.id for slot in asked} - stored
         for slot in asked:
-            if slot.slot.id in missing:
+            # A question over a connection that the holder has given up says nothing of it: it is asked again.
+            if slot.slot.id in missing and peer in slot.streams:
                 self._in_sync.not_confirmed(slot, peer.node, is_silent=isinstance(error, RequestTimeout))
         for confirmation in waiting:
             confirmation.failed |= {slot.slot.id for slot in confirmation.slots} & missing

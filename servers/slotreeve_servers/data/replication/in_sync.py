@@ -64,20 +64,15 @@ class _Copies:
         self.on_trial.discard(peer)
         self.ready.discard(peer)
 
-    def streams_changed(self) -> None:
-        """What was answered over a connection that is streamed to no more counts no more."""
-        self.on_trial.intersection_update(self.slot.streams)
-        self.ready.intersection_update(self.slot.streams)
-
     def follow_row(self, is_newer: bool, has_missed_one: bool) -> bool:
         """The slot may have another row. Whether there is still something to say or to ask.
 
         What was said under an older table counts no more, so it binds no more. Who is still ready is reported again.
         """
         row = self.slot.slot
-        self.streams_changed()
-        for peers in (self.on_trial, self.ready):
-            peers.intersection_update(() if has_missed_one else [peer for peer in peers if peer.node in row.learners])
+        learning = () if has_missed_one else [peer for peer in self.slot.streams if peer.node in row.learners]
+        self.on_trial.intersection_update(learning)
+        self.ready.intersection_update(learning)
         if is_newer:
             self.bound = {peer.node for peer in self.ready}
         needed = self.bound.union(row.followers)
@@ -115,9 +110,7 @@ class InSync:
             self._membership.heartbeat_soon()  # what was said under an older table does not count any more
 
     def stream_begun(self, slot: HeldSlot) -> None:
-        """A holder of this led slot is streamed to from now on, perhaps over another connection than before."""
-        if (copies := self._copies.get(slot.slot.id)) is not None:
-            copies.streams_changed()
+        """A holder of this led slot is streamed to from now on."""
         if slot.slot.learners:
             self._ask.soon()
 

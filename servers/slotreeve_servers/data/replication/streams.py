@@ -41,6 +41,7 @@ class Streams:
         self._waiting: dict[Peer, list[SlotWrite]] = {}
         self._tombstones: dict[Peer, deque[list[SlotWrite]]] = {}
         self._processes: dict[str, str] = {}
+        self._newest: dict[str, Peer] = {}
         self._flush = TurnEnd(outbox, self.flush)
         self._look_for_room = Retry(outbox, ROOM_SECONDS, self._send_tombstones)
         self.records = 0
@@ -58,8 +59,18 @@ class Streams:
             for peer in [peer for peer in slot.streams if not self._is_holder(peer, slot)]:
                 del slot.streams[peer]
 
+    def opened(self, peer: Peer) -> Peer | None:
+        """A data server has connected. Returns its connection before, which it has given up: nothing is streamed over
+        that one any more, also where its end is not seen yet, or a request still comes over it."""
+        older = self._newest.get(peer.process_id)
+        if older is not None:
+            self.closed(older)
+        self._newest[peer.process_id] = peer
+        return older
+
     def _is_holder(self, peer: Peer, slot: HeldSlot) -> bool:
-        return peer.node in slot.slot.holders[1:] and self._processes.get(peer.node, peer.process_id) == peer.process_id
+        is_member = self._processes.get(peer.node, peer.process_id) == peer.process_id
+        return is_member and peer.node in slot.slot.holders[1:] and self._newest.get(peer.process_id, peer) is peer
 
     def send(self, slot: HeldSlot, write: SlotWrite) -> None:
         """Pass what was just stored on to the followers in sync."""
@@ -99,8 +110,6 @@ class Streams:
             return SlotDifference(asked.slot, access, epoch, False, {}), 0
         found = slot.store.difference(asked, left)
         if found.complete and peer not in slot.streams:
-            for older in [each for each in slot.streams if each.node == peer.node]:
-                del slot.streams[older]  # that connection has ended at its other end
             slot.streams[peer] = None
             self._begin_with_tombstones(slot, peer)
             self.begun(slot)
@@ -132,6 +141,8 @@ class Streams:
 
     def closed(self, peer: Peer) -> None:
         """The connection to a follower has ended."""
+        if self._newest.get(peer.process_id) is peer:
+            del self._newest[peer.process_id]
         self._waiting.pop(peer, None)
         self._tombstones.pop(peer, None)
         for slot in self._slots.led():

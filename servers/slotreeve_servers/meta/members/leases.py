@@ -103,7 +103,7 @@ class Leases:
 
     def renew(self, node: Node, now: float) -> Renewal:
         """A heartbeat arrived."""
-        self.hear(node.role, now)
+        self._hear(node.role, now)
         known = self._nodes.get(node.name)
         self._nodes[node.name] = node
         self._missing.pop(node.process_id, None)
@@ -125,7 +125,7 @@ class Leases:
     def connection_made(self, name: str, role: Role, process_id: str, now: float) -> None:
         """A server has connected. If the loss of its connection had shortened its lease, it has at least
         ``meta.unseen_seconds`` to send a heartbeat."""
-        self.hear(role, now)
+        self._hear(role, now)
         node = self._nodes.get(name)
         if node is not None and node.process_id == process_id and self._reasons.get(name) == CONNECTION_LOST:
             self._deadlines[name] = max(self._deadlines[name], now + self._unseen)
@@ -166,15 +166,23 @@ class Leases:
         """When the next lease may end; None while there is none."""
         return min(self._deadlines.values(), default=None)
 
-    def hear(self, role: Role, now: float) -> None:
-        """A server was heard, whoever it is: this leader is not cut off from all of its kind."""
+    def refused(self, role: Role, now: float) -> None:
+        """A process was refused the name of another one. So data servers reach this leader, and their leases end as
+        always. It is no member: where no member at all is heard, no lease ends."""
+        if role is Role.DATA:
+            self._hear_data(now)
+
+    def _hear(self, role: Role, now: float) -> None:
         if now - self._heard_at >= self._silence:
             self._last_until(now + self._lease)
         self._heard_at = now
         if role is Role.DATA:
-            if now - self._data_heard_at >= self._silence:
-                self._last_until(now + self._lease, Role.DATA)
-            self._data_heard_at = now
+            self._hear_data(now)
+
+    def _hear_data(self, now: float) -> None:
+        if now - self._data_heard_at >= self._silence:
+            self._last_until(now + self._lease, Role.DATA)
+        self._data_heard_at = now
 
     def _last_until(self, deadline: float, role: Role | None = None) -> None:
         """No lease ends before ``deadline``: of servers of this role, or of all."""

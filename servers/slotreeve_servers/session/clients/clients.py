@@ -12,7 +12,7 @@ from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.clients.permits import Permit, permit_of
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class ConnectedClient:
     """One client connection.
 

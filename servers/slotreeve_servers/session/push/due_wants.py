@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Protocol
 
 from slotreeve.errors import AccessError, Forbidden, ModelError, SlotreeveError
@@ -51,7 +50,7 @@ class DueWants:
 
     def __init__(self, outbox: Outbox, services: WantedServices, slots: SlotsOfServices, limits: ClientLimits) -> None:
         self._outbox, self._services, self._slots, self._limits = outbox, services, slots, limits
-        self._waiting: dict[ConnectedClient, deque[Iterator[Want | Unsubscribe]]] = {}
+        self._waiting: dict[ConnectedClient, deque[deque[Want | Unsubscribe]]] = {}
         self._numbers: Counter[ConnectedClient] = Counter()
 
     def add(self, client: ConnectedClient, message: Subscribe | Unsubscribe) -> None:
@@ -68,11 +67,14 @@ class DueWants:
         if messages is None:
             messages = self._waiting[client] = deque()
             self._outbox.pace(self._serve, client, is_patient=True)
-        messages.append(iter(wants))
         self._numbers[client] += len(wants)
         if self._numbers[client] > MOST_WAITING:
             self.forget(client)
             self._outbox.close(client.peer, f"more than {MOST_WAITING} subscriptions wait; ask for fewer at a time")
+        elif messages and isinstance(message, Unsubscribe) and isinstance(messages[-1][-1], Unsubscribe):
+            messages[-1].append(message)  # many ends, each a message, are carried out together
+        else:
+            messages.append(deque(wants))
 
     def forget(self, client: ConnectedClient) -> None:
         """The connection of the client has ended."""
@@ -81,8 +83,8 @@ class DueWants:
 
     def _serve(self, client: ConnectedClient) -> Iterator[None]:
         while messages := self._waiting.get(client):
-            wants = list(islice(messages[0], WANTS_AT_ONCE))
-            if len(wants) < WANTS_AT_ONCE:
+            wants = [messages[0].popleft() for _ in range(min(WANTS_AT_ONCE, len(messages[0])))]
+            if not messages[0]:
                 messages.popleft()
             self._numbers[client] -= len(wants)
             self._follow(client, wants)

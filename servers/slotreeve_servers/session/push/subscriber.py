@@ -24,7 +24,7 @@ class PushedService(Protocol):
         """Why this subscriber was not pushed to, for people."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Subscriber:
     """What one client has of one service.
 
