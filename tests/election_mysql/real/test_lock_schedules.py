@@ -197,6 +197,9 @@ def test_a_renewal_whose_answer_comes_late_counts_from_its_sending(server: SqlSe
 
 
 def test_a_resignation_whose_answer_is_lost_is_one_all_the_same(server: SqlServer) -> None:
+    """Who has resigned stands again after a lease, which is long here: a starved machine takes its time. Where the
+    request is lost, the row lasts for what is left of its lease, and others are ahead by a moment only."""
+
     async def scenario(nodes: ScheduledNodes) -> None:
         ensemble = nodes.ensemble
         await ensemble.start()
@@ -208,9 +211,10 @@ def test_a_resignation_whose_answer_is_lost_is_one_all_the_same(server: SqlServe
                 await ensemble.election(leader).resign()
             assert not ensemble.election(leader).leadership().leading
             successor = await ensemble.agreed()
-            assert (successor != leader, ensemble.election(successor).leadership().term) == (True, term + 1)
+            assert ensemble.election(successor).leadership().term == term + 1
+            assert successor != leader or moment is Moment.REQUEST
 
-    play(scenario, server, STEADY)
+    play(scenario, server, {**STEADY, "lease_ms": 6_000})
 
 
 def test_a_take_over_that_comes_a_leadership_too_late_changes_nothing(server: SqlServer) -> None:
