@@ -47,11 +47,11 @@ LONGEST_GREETING_BYTES = 16 * 1024
 """Longest frame before a connection opens: whoever has not said who it is takes no more memory, and no more of the log.
 """
 CLOSE_GRACE_SECONDS = 1.0
+"""A closed connection may send its queue for so long."""
 SERVERS = frozenset({Role.META, Role.DATA, Role.SESSION})
 FROM_A_CLIENT_BYTES = 16 * 1024 * 1024
 """Largest packet of a process that is no server: it sends none that is larger. A larger one of small parts would take a
 server several seconds."""
-"""A closed connection may send its queue for so long."""
 
 
 class _State(Enum):

@@ -21,7 +21,7 @@ SUFFIX_BYTES = 16
 LONGEST_LEASE_ID = 512
 """In characters."""
 MOST_LEASES = 5_000
-"""Leases in one request, at most: a slot's leader carries it out in one go."""
+"""Leases that a client sends in one request, at most: a slot's leader carries it out in one go."""
 
 
 def is_lease(record: Publisher) -> bool:
