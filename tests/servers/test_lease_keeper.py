@@ -349,6 +349,56 @@ def test_slots_with_different_followers_are_confirmed_each_by_its_own() -> None:
     assert answers == [{1}]
 
 
+class LeaderOfTwoFollowed:
+    """data-1 leads slot 0, which data-2 and data-3 follow; two leases wait until both have them."""
+
+    def __init__(self) -> None:
+        self.outbox = RecordingOutbox()
+        self.core = DataCore(self.outbox, node_of("data-1"), DataSettings(), math.inf)
+        self.view(1, Slot(0, "data-1", 1, ("data-2", "data-3")))
+        for peer in (FOLLOWER, a_peer("data-3", Role.DATA)):
+            self.core.opened(peer)
+            deliver(self.outbox, self.core.handlers, peer, Follow([SlotDigests(0, 1, {})]))
+        self.answers: list[set[int]] = []
+        self.core._confirmations.confirm([self.core.slots.held[0]], self.answers.append)
+        self.outbox.end_turn()
+
+    def view(self, revision: int, slot: Slot) -> None:
+        nodes = [node_of(name) for name in ("data-1", "data-2", "data-3")]
+        deliver(
+            self.outbox, self.core.membership.handlers, META, View(1, revision, SlotTable(revision, (slot,)), nodes, [])
+        )
+
+    def answer(self, access: Access = Access.ACCEPT) -> None:
+        """The follower that was asked first, and has not answered, does."""
+        self.outbox.answer(Answers([SlotAnswer(0, access, 1)]), kind=Confirm)
+
+
+def test_nobody_waits_for_a_follower_that_a_newer_table_has_made_a_learner() -> None:
+    leader = LeaderOfTwoFollowed()
+    leader.answer()
+    assert leader.answers == []
+    leader.view(2, Slot(0, "data-1", 1, ("data-2",), ("data-3",)))
+    assert leader.answers == [set()]
+    leader.answer(Access.MISMATCH)
+    assert leader.answers == [set()]
+
+
+def test_a_newer_table_does_not_answer_for_a_follower_that_it_keeps() -> None:
+    leader = LeaderOfTwoFollowed()
+    leader.view(2, Slot(0, "data-1", 1, ("data-2",), ("data-3",)))
+    assert leader.answers == []
+    leader.answer(Access.MISMATCH)
+    assert leader.answers == [{0}]
+
+
+@pytest.mark.parametrize("slot", [Slot(0, "data-2", 2, ("data-1",)), Slot(0, "data-1", 2, ("data-2",), ("data-3",))])
+def test_what_waits_under_another_leadership_is_not_acknowledged(slot: Slot) -> None:
+    leader = LeaderOfTwoFollowed()
+    leader.view(2, slot)
+    assert leader.answers == [{0}]
+
+
 def test_a_version_is_greater_than_all_before_also_after_the_tombstones_are_forgotten() -> None:
     leader = Leader()
     store = leader.core.slots.held[0].store

@@ -114,8 +114,8 @@ class DataCore:
         self.lost_clients = LostClients(outbox, self.slots, self._sessions, self.endings, rules)
         self._in_sync = InSync(outbox, self.slots, self._streams, self.membership)
         self._streams.begun = self._in_sync.stream_begun
-        confirmations = FollowerConfirmations(outbox, self._streams, self._in_sync)
-        self.leases = LeaseKeeper(outbox, self.slots, self.membership, confirmations, self.endings, self, events)
+        self._confirmations = FollowerConfirmations(outbox, self._streams, self._in_sync)
+        self.leases = LeaseKeeper(outbox, self.slots, self.membership, self._confirmations, self.endings, self, events)
         self.endings.leases = self.leases
         self._pages = Pages(outbox)
         self._comparisons: dict[Peer, DigestExchange] = {}
@@ -174,6 +174,7 @@ class DataCore:
         self.endings.table_changed()
         self.leases.table_changed(led)
         self._in_sync.table_changed()
+        self._confirmations.table_changed()
         if self._sessions.members != before:
             self._uncompared = {slot.slot.id for slot in self.slots.led()}
         self._serve_what_is_complete()
