@@ -13,7 +13,7 @@ from slotreeve.errors import Refused, Unreachable
 from slotreeve.keys import KeyRing, Principal, TrustedKeys
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Hello, TransportCounters
-from slotreeve_conformance.transport_scene import CLIENT, RecordingHandler
+from slotreeve_conformance.transport_scene import CLIENT, RecordingHandler, until
 from slotreeve_protocol.channel import Channel
 from slotreeve_protocol.packets import ChannelLimits
 from slotreeve_transport_zmq.addresses import hang_up, join_address, peer_address
@@ -134,6 +134,25 @@ def test_a_peer_that_cannot_be_looked_up_is_refused_and_the_next_one_is_let_in(c
         assert "could not be looked up" in caplog.text
         connection = await dialling.connect(address, hello, RecordingHandler(), 5.0)
         assert connection.peer.node == "meta-1"
+        for transport in (dialling, listening):
+            await asyncio.wait_for(transport.close(), 30.0)
+
+    asyncio.run(scenario())
+
+
+def test_the_log_says_from_where_and_with_which_key_a_stranger_was_refused(caplog: Any) -> None:
+    async def scenario() -> None:
+        server, stranger, clock = new_pair(), new_pair(), LoopClock()
+        keys = TrustedKeys({Role.META: {"meta-1": [server.public]}})
+        listening = ZmqTransport(clock, keys=KeyRing(server, keys, name="meta-1"))
+        hello = Hello("test", "meta-1", Role.META, "m")
+        listener = await listening.listen("127.0.0.1:0", hello, RecordingHandler())
+        dialling = ZmqTransport(clock, keys=KeyRing(stranger, keys))
+        with pytest.raises(Refused):
+            await dialling.connect(f"meta-1@{listener.address}", CLIENT, RecordingHandler(), 5.0)
+        await until(lambda: bool(listening.counters.refused_keys))
+        expected = f"refused 127.0.0.1 with the key {stranger.public}, which is not trusted here; 1 so far"
+        assert [record.message for record in caplog.records] == [expected]
         for transport in (dialling, listening):
             await asyncio.wait_for(transport.close(), 30.0)
 

@@ -7,7 +7,6 @@ import contextlib
 import functools
 import ipaddress
 import socket
-from collections.abc import Iterator
 
 from slotreeve.keys import split_name
 
@@ -78,8 +77,13 @@ def _is_ip_address(host: str) -> bool:
 
 def peer_address(fd: int) -> str | None:
     """The address of the peer of a TCP connection; None if the descriptor is not one, or not any more."""
-    with _borrowed(fd) as stream:
+    stream = _borrow(fd)
+    if stream is None:
+        return None
+    try:
         return _remote_name(stream)
+    finally:
+        stream.detach()
 
 
 def hang_up(fd: int, address: str) -> None:
@@ -88,30 +92,28 @@ def hang_up(fd: int, address: str) -> None:
     A ROUTER socket has no call that drops a peer. libzmq sees the end of the stream and cleans up. Where it ends by
     itself just between the two calls, and another connection gets the descriptor, that one ends, and comes back.
     """
-    with _borrowed(fd) as stream:
-        if stream is not None and _remote_name(stream) == address:
-            with contextlib.suppress(OSError):  # it has ended by itself
-                stream.shutdown(socket.SHUT_RDWR)
-
-
-@contextlib.contextmanager
-def _borrowed(fd: int) -> Iterator[socket.socket | None]:
-    """A descriptor of libzmq's as a socket; None if it is none, or not any more. It takes no other descriptor: where
-    peers have used up all of them, those that are silent must be found and disconnected nevertheless."""
-    try:
-        stream = socket.socket(fileno=fd)
-    except (OSError, ValueError):
-        yield None
+    stream = _borrow(fd)
+    if stream is None:
         return
     try:
-        yield stream
+        if _remote_name(stream) == address:
+            with contextlib.suppress(OSError):  # it has ended by itself
+                stream.shutdown(socket.SHUT_RDWR)
     finally:
         stream.detach()
 
 
-def _remote_name(stream: socket.socket | None) -> str | None:
-    if stream is None:
+def _borrow(fd: int) -> socket.socket | None:
+    """A descriptor of libzmq's as a socket, which the caller must detach; None if it is none, or not any more. It takes
+    no other descriptor: where peers have used up all of them, those that are silent must be found and disconnected
+    nevertheless."""
+    try:
+        return socket.socket(fileno=fd)
+    except (OSError, ValueError):
         return None
+
+
+def _remote_name(stream: socket.socket) -> str | None:
     try:
         name = stream.getpeername()
     except OSError:

@@ -2,55 +2,67 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 
 import zmq
 from slotreeve.keys import KeyPair, KeyRing, Principal
-from zmq.auth import Authenticator
+from zmq.utils import z85
 
 log = logging.getLogger("slotreeve.transport")
 
 USER_ID = "User-Id"
-"""The property of a frame that holds the public key of its sender: the answer to ZAP's request puts it there."""
+"""The property of a frame that holds the public key of its sender: the answer to ZAP's question puts it there."""
 
-ZAP_VERSION, ZAP_ERROR = b"1.0", b"500"
+ZAP_ENDPOINT, ZAP_VERSION = "inproc://zeromq.zap.01", b"1.0"
+ADMITTED, REFUSED, FAILED = b"200", b"400", b"500"
 
 
 class Admission:
-    """Answers for the listeners of one transport whether a peer may come in. ZAP's thread asks before libzmq reads any
-    packet of that peer."""
+    """Whom the listeners of one transport let in. ZAP's thread asks before libzmq reads any packet of a peer.
 
-    def __init__(self, keys: KeyRing) -> None:
-        self._keys = keys
+    Attributes:
+        domain: the name by which libzmq asks for these listeners.
+        keys: who may come in.
+        refused: where the peer is that was refused last, and its key. ZAP's thread sets it, others read it.
+    """
 
-    def callback(self, _domain: str, key: bytes) -> bool:
-        """Whether the holder of this public key may come in. pyzmq's authenticator calls it."""
-        return self._keys.trusted.holder(key.decode("ascii")) is not None
+    def __init__(self, domain: str, keys: KeyRing) -> None:
+        self.domain = domain
+        self.keys = keys
+        self.refused = ""
+
+    def admits(self, key: str, address: str) -> bool:
+        """Whether the holder of this public key may come in."""
+        if self.keys.trusted.holder(key) is not None:
+            return True
+        self.refused = f"{address} with the key {key}"
+        return False
 
 
 class ZapThread:
-    """Answers libzmq in all that it asks about peers of one context, in a thread of its own.
+    """Answers libzmq in all that it asks about peers of one context (ZeroMQ's RFC 27), in a thread of its own.
 
-    ``zmq.auth.thread`` does the same with an event loop, and takes three times as long for each answer. Strangers that
-    connect again and again would cost the servers that time.
+    ``zmq.auth.thread`` does the same with an event loop, takes several times as long for each answer, and does not say
+    where a refused peer is. Strangers that connect again and again would cost the servers that time.
     """
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
-        self._authenticator = Authenticator(context)
-        self._authenticator.start()
+        self._admissions: dict[bytes, Admission] = {}
+        self._asked = context.socket(zmq.REP)
+        self._asked.linger = 0
+        self._asked.bind(ZAP_ENDPOINT)
         self._stop, self._stopped = _pair_of(context)
         self._thread = threading.Thread(target=self._run, name="zap", daemon=True)
         self._thread.start()
 
-    def admit(self, domain: str, admission: Admission) -> None:
-        """Answer for the listeners of this domain."""
-        self._authenticator.configure_curve_callback(domain, admission)
+    def admit(self, admission: Admission) -> None:
+        """Answer for the listeners of its domain."""
+        self._admissions[admission.domain.encode("ascii")] = admission
 
-    def admit_no_more(self, domain: str) -> None:
-        """The listeners of this domain are closed."""
-        self._authenticator.credentials_providers.pop(domain, None)
+    def admit_no_more(self, admission: Admission) -> None:
+        """Its listeners are closed."""
+        self._admissions.pop(admission.domain.encode("ascii"), None)
 
     def stop(self) -> None:
         """End the thread. Blocks until it has ended."""
@@ -59,20 +71,27 @@ class ZapThread:
         self._stop.close()
 
     def _run(self) -> None:
-        asked = self._authenticator.zap_socket
         poller = zmq.Poller()
-        poller.register(asked, zmq.POLLIN)
+        poller.register(self._asked, zmq.POLLIN)
         poller.register(self._stopped, zmq.POLLIN)
         while self._stopped not in dict(poller.poll()):
-            question = asked.recv_multipart()
-            try:
-                with contextlib.suppress(StopIteration):
-                    self._authenticator.handle_zap_message(question).send(None)  # it waits for nothing
-            except Exception:
-                log.exception("a peer is refused, because it could not be looked up whether its key is trusted")
-                asked.send_multipart([ZAP_VERSION, question[1], ZAP_ERROR, b"", b"", b""])
+            self._asked.send_multipart(self._answer(self._asked.recv_multipart()))
         self._stopped.close()
-        self._authenticator.stop()
+        self._asked.close()
+
+    def _answer(self, question: list[bytes]) -> list[bytes]:
+        user_id = b""
+        try:
+            _, _, domain, address, _, mechanism, *credentials = question
+            admission, status = self._admissions.get(domain), REFUSED
+            if admission is not None and mechanism == b"CURVE":
+                key = z85.encode(credentials[0])
+                if admission.admits(key.decode("ascii"), address.decode("utf-8", "replace")):
+                    status, user_id = ADMITTED, key
+        except Exception:
+            log.exception("a peer is refused, because it could not be looked up whether its key is trusted")
+            status = FAILED
+        return [ZAP_VERSION, question[1], status, b"", user_id, b""]
 
 
 def new_pair() -> KeyPair:
@@ -81,13 +100,12 @@ def new_pair() -> KeyPair:
     return KeyPair(public.decode("ascii"), secret.decode("ascii"))
 
 
-def secure_listener(socket: zmq.Socket[bytes], keys: KeyRing, domain: str) -> None:
-    """Let only holders of trusted keys in; ``domain`` is that of an :class:`Admission`. While no thread answers for it,
-    nobody is let in."""
+def secure_listener(socket: zmq.Socket[bytes], admission: Admission) -> None:
+    """Let only holders of trusted keys in. While no thread answers for the domain, nobody is let in."""
     socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
     socket.setsockopt(zmq.CURVE_SERVER, 1)
-    socket.setsockopt(zmq.CURVE_SECRETKEY, keys.own.secret.encode("ascii"))
-    socket.setsockopt(zmq.ZAP_DOMAIN, domain.encode("ascii"))
+    socket.setsockopt(zmq.CURVE_SECRETKEY, admission.keys.own.secret.encode("ascii"))
+    socket.setsockopt(zmq.ZAP_DOMAIN, admission.domain.encode("ascii"))
 
 
 def secure_dialler(socket: zmq.Socket[bytes], keys: KeyRing, expected: Principal) -> None:

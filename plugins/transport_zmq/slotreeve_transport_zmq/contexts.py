@@ -38,20 +38,20 @@ class SharedContext:
         self.io_threads = io_threads
         self._zap: ZapThread | None = None
 
-    def admit(self, keys: KeyRing) -> str:
-        """Ask these keys whom listeners take. Returns the domain that the listeners must name."""
+    def admit(self, keys: KeyRing) -> Admission:
+        """Ask these keys whom listeners take."""
         with _lock:
             if self._zap is None:
                 self._zap = ZapThread(self.context)
-            domain = f"slotreeve-{next(_domains)}"
-            self._zap.admit(domain, Admission(keys))
-            return domain
+            admission = Admission(f"slotreeve-{next(_domains)}", keys)
+            self._zap.admit(admission)
+            return admission
 
-    def admit_no_more(self, domain: str) -> None:
-        """The listeners of a domain are closed."""
+    def admit_no_more(self, admission: Admission) -> None:
+        """Its listeners are closed."""
         with _lock:
             if self._zap is not None:
-                self._zap.admit_no_more(domain)
+                self._zap.admit_no_more(admission)
 
     def give_back(self) -> None:
         """The caller has closed its sockets. Blocks the last caller until libzmq has sent what it will send."""

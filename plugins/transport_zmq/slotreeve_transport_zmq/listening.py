@@ -14,13 +14,13 @@ from collections.abc import Callable
 
 import zmq
 from slotreeve.clock import Clock, Timer
-from slotreeve.keys import KeyRing, Principal
+from slotreeve.keys import Principal
 from slotreeve.ports import TransportCounters
 from slotreeve_protocol.channel import Channel
 from slotreeve_protocol.packets import settle
 
 from slotreeve_transport_zmq.addresses import hang_up, peer_address, split_address
-from slotreeve_transport_zmq.admission import proven_by
+from slotreeve_transport_zmq.admission import Admission, proven_by
 from slotreeve_transport_zmq.sockets import (
     BACKLOG,
     LINGER_MS,
@@ -61,6 +61,8 @@ UNBIND_SECONDS = 1.0
 """Closing waits so long for the address to be free."""
 TOLD_SECONDS = 1.0
 """The log has one line for all keys that were refused within this time."""
+EVENTS_PAUSE_SECONDS = 0.02
+"""The ends of connections that follow each other are noticed together after this time."""
 _POLL_SECONDS = 0.001
 
 _EVENTS = (
@@ -128,7 +130,7 @@ class AcceptedLink(OutgoingLink):
 
 
 class RouterEnd(SocketEnd):
-    """The socket of a listener; ``new_channel`` makes the channel on a link, ``keys`` say who its peer is."""
+    """The socket of a listener; ``new_channel`` makes the channel on a link, ``admission`` says who its peer is."""
 
     def __init__(
         self,
@@ -138,10 +140,11 @@ class RouterEnd(SocketEnd):
         flusher: Flusher,
         counters: TransportCounters,
         new_channel: Callable[[AcceptedLink], Channel],
-        keys: KeyRing | None = None,
+        admission: Admission | None = None,
     ) -> None:
         super().__init__(socket, flusher)
-        self._keys = keys
+        self._admission = admission
+        self._keys = admission.keys if admission is not None else None
         self._next_told = 0.0
         self._clock = clock
         self._counters = counters
@@ -162,7 +165,7 @@ class RouterEnd(SocketEnd):
         self._read_at = clock.now()
         # Identities whose unread packets are dropped.
         self._forgotten: set[bytes] = set()
-        self._monitor = Monitor(context, socket, _EVENTS, flusher.loop, self._happened)
+        self._monitor = Monitor(context, socket, _EVENTS, flusher.loop, self._happened, EVENTS_PAUSE_SECONDS)
 
     def bind(self, endpoint: str) -> int:
         """Listen at a ``tcp://`` endpoint. Returns the port.
@@ -277,18 +280,18 @@ class RouterEnd(SocketEnd):
         elif event == zmq.EVENT_CLOSED:
             self._unbound = True
         elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
-            self._refused(fd)
+            self._refused()
         else:
             self._counters.malformed_frames += 1
 
-    def _refused(self, fd: int) -> None:
+    def _refused(self) -> None:
         """A stranger: its key is not trusted. The log has one line for all of a while."""
         self._counters.refused_keys += 1
-        now = self._clock.now()
-        if now >= self._next_told:
+        now, admission = self._clock.now(), self._admission
+        if admission is not None and admission.refused and now >= self._next_told:
             self._next_told = now + TOLD_SECONDS
-            address = self._address_of_fd.get(fd, "an address that is gone")
-            log.warning("refused %s: its key is not trusted; %d so far", address, self._counters.refused_keys)
+            who, admission.refused = admission.refused, ""
+            log.warning("refused %s, which is not trusted here; %d so far", who, self._counters.refused_keys)
 
     def _accepted(self, fd: int) -> None:
         address = peer_address(fd)

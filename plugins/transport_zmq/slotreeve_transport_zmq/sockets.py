@@ -188,7 +188,11 @@ def _flush_all(links: list[OutgoingLink]) -> list[OutgoingLink]:
 
 
 class Monitor:
-    """Reports libzmq's events of a socket by calling ``happened(event, file descriptor)``."""
+    """Reports libzmq's events of a socket by calling ``happened(event, file descriptor)``.
+
+    An event is reported at once, and those of the next ``pause_seconds`` together: a wake-up takes more time than what
+    an event is for, and strangers that connect again and again cause three for each attempt.
+    """
 
     def __init__(
         self,
@@ -197,8 +201,10 @@ class Monitor:
         events: int,
         loop: asyncio.AbstractEventLoop,
         happened: Callable[[int, int], None],
+        pause_seconds: float = 0.0,
     ) -> None:
         self._loop = loop
+        self._pause_seconds = pause_seconds
         self._report = happened
         self._monitored = monitored
         name = f"inproc://monitor-{next(_monitor_numbers)}"
@@ -209,9 +215,19 @@ class Monitor:
         self._pair.connect(name)
         self._fd = self._pair.FD
         self._closed = False
-        loop.add_reader(self._fd, self.drain)
+        loop.add_reader(self._fd, self._woken)
         # The edge reports only events after a read that found none.
         self.drain()
+
+    def _woken(self) -> None:
+        self.drain()
+        if self._pause_seconds and not self._closed:
+            self._loop.remove_reader(self._fd)
+            self._loop.call_later(self._pause_seconds, self._listen_again)
+
+    def _listen_again(self) -> None:
+        if not self._closed:
+            self._loop.add_reader(self._fd, self._woken)
 
     def drain(self) -> None:
         """Report every event so far."""

@@ -14,7 +14,7 @@ from slotreeve_protocol.packets import ChannelLimits, Link, settle
 from slotreeve_protocol.trust import TrustWatch
 
 from slotreeve_transport_zmq.addresses import endpoint_of, is_refused, join_address, split_address
-from slotreeve_transport_zmq.admission import new_pair, secure_dialler, secure_listener
+from slotreeve_transport_zmq.admission import Admission, new_pair, secure_dialler, secure_listener
 from slotreeve_transport_zmq.contexts import SharedContext, draw_first_number, take_context
 from slotreeve_transport_zmq.dialling import DialledLink
 from slotreeve_transport_zmq.listening import AcceptedLink, RouterEnd
@@ -46,7 +46,7 @@ class ZmqTransport:
         self._closed = False
         self.keys = keys
         self._trust = TrustWatch(keys, clock, self._channels) if keys is not None else None
-        self._domain = ""
+        self._admission: Admission | None = None
         self._shared: SharedContext | None = None
         self._flusher: Flusher | None = None
         self._listeners: dict[ZmqListener, None] = {}
@@ -72,9 +72,10 @@ class ZmqTransport:
         context, flusher = self._context(), self._flusher_of_loop()
         draw_first_number()
         socket = new_socket(context, zmq.ROUTER, endpoint, self._limits.max_frame_bytes)
-        if self.keys is not None:
-            secure_listener(socket, self.keys, self._domain_of_listeners(self.keys))
-        end = RouterEnd(context, socket, self._clock, flusher, self._counters, new_channel, self.keys)
+        admission = self._admission
+        if admission is not None:
+            secure_listener(socket, admission)
+        end = RouterEnd(context, socket, self._clock, flusher, self._counters, new_channel, admission)
         try:
             port = end.bind(endpoint)
         except zmq.ZMQError as error:
@@ -153,8 +154,8 @@ class ZmqTransport:
             self._flusher.close()
         if self._shared is not None:
             shared, self._shared = self._shared, None
-            if self._domain:
-                shared.admit_no_more(self._domain)
+            if self._admission is not None:
+                shared.admit_no_more(self._admission)
             await asyncio.get_running_loop().run_in_executor(None, shared.give_back)
 
     def new_key_pair(self) -> KeyPair:
@@ -168,14 +169,11 @@ class ZmqTransport:
     def _context(self) -> zmq.Context[zmq.Socket[bytes]]:
         if self._shared is None:
             self._shared = take_context(self._io_threads)
+            if self.keys is not None:
+                self._admission = self._shared.admit(self.keys)
             if self._trust is not None:
                 self._trust.start()
         return self._shared.context
-
-    def _domain_of_listeners(self, keys: KeyRing) -> str:
-        if not self._domain and self._shared is not None:
-            self._domain = self._shared.admit(keys)
-        return self._domain
 
     def _channels(self) -> list[Channel]:
         accepted = [channel for listener in self._listeners for channel in listener.channels]

@@ -19,7 +19,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from slotreeve.clock import MachineClock
@@ -31,7 +31,7 @@ from slotreeve.ports import Connection, Hello, Message
 from slotreeve_client import Publication, Subscription
 from slotreeve_client.administration import cluster_view, counters
 from slotreeve_client.tools import new_key_pair, open_client, open_transport, run_async
-from slotreeve_harness.figures import spread_of
+from slotreeve_harness.figures import percentile, spread_of
 from slotreeve_harness.free_ports import free_ports
 from slotreeve_harness.processes import LocalCluster
 from slotreeve_transport_zmq.transport import ZmqTransport
@@ -64,7 +64,7 @@ class HostilePlan:
     """
 
     connections: int = 200
-    rounds: int = 8
+    rounds: int = 12
     seconds: float = 4.0
     rate: float = 200.0
     burst: int = 20_000
@@ -225,9 +225,10 @@ async def _decoy(addresses: list[str]) -> None:
 
 
 async def measure_hostile(cluster: LocalCluster, plan: HostilePlan, report: Callable[[str], None]) -> dict[str, object]:
-    """Changes at a fixed rate, then bursts, in each round. Figures of the three kinds of rounds: percentiles of all
-    delays of a kind, because one round has eight changes beyond its 99th percentile, and the median rate of the bursts.
-    ``ratios``, beside the hostile ones to beside those that attack the decoy, is what the cluster pays;
+    """Changes at a fixed rate, then bursts, in each round. Figures of the three kinds of rounds are medians over the
+    rounds: of the percentiles of the delays, and of the rate of bursts. ``ratios`` has what the cluster pays, beside
+    the hostile ones to beside those that attack the decoy: the median over the pairs of neighbouring rounds, so that
+    some rounds on a slow machine decide nothing; ``ratios_quartiles`` says how far apart the pairs are.
     ``ratios_to_quiet`` has what the machine pays as well. The hostile ones and the decoy have the lowest priority.
 
     Raises:
@@ -256,7 +257,7 @@ async def measure_hostile(cluster: LocalCluster, plan: HostilePlan, report: Call
             for number in range(plan.rounds):
                 report(f"round {number + 1} of {plan.rounds}")
                 rounds["quiet"].append(await measured.round())
-                for attacked in ("decoy", "cluster"):
+                for attacked in ("decoy", "cluster") if number % 2 else ("cluster", "decoy"):
                     began = await worker.ask(attacked, READY_SECONDS)
                     rounds[attacked].append(await measured.round())
                     ended = attacks[attacked] = await worker.ask("end", READY_SECONDS)
@@ -281,26 +282,33 @@ async def measure_hostile(cluster: LocalCluster, plan: HostilePlan, report: Call
         "quiet": _figures(quiet),
         "decoy": _figures(at_decoys),
         "beside": _figures(beside),
-        "ratios": _ratios(at_decoys, beside),
-        "ratios_to_quiet": _ratios(quiet, beside),
+        "ratios": _ratios(at_decoys, beside, 0.5),
+        "ratios_quartiles": {"first": _ratios(at_decoys, beside, 0.25), "third": _ratios(at_decoys, beside, 0.75)},
+        "ratios_to_quiet": _ratios(quiet, beside, 0.5),
     }
 
 
 @dataclass(frozen=True)
 class _Round:
-    delays_ms: list[float]
-    rate: float
+    p50_ms: float
+    p99_ms: float
+    publishes_per_second: float
 
 
 def _figures(rounds: list[_Round]) -> dict[str, float]:
-    delays = spread_of([delay for each in rounds for delay in each.delays_ms])
-    rate = statistics.median(each.rate for each in rounds)
-    return {"p50_ms": delays["p50"], "p99_ms": delays["p99"], "publishes_per_second": round(rate)}
+    return {
+        field.name: round(statistics.median(getattr(each, field.name) for each in rounds), 3)
+        for field in fields(_Round)
+    }
 
 
-def _ratios(without: list[_Round], beside: list[_Round]) -> dict[str, float]:
-    before, after = _figures(without), _figures(beside)
-    return {key: round(after[key] / before[key], 3) for key in before}
+def _ratios(without: list[_Round], beside: list[_Round], share: float) -> dict[str, float]:
+    """For each figure, the ratio that this share of the pairs of rounds does not exceed."""
+    pairs = list(zip(without, beside, strict=True))
+    return {
+        field.name: round(percentile([getattr(b, field.name) / getattr(a, field.name) for a, b in pairs], share), 3)
+        for field in fields(_Round)
+    }
 
 
 class _Measured:
@@ -343,13 +351,14 @@ class _Measured:
             self._publications[number % SERVICES].republish(str(time.monotonic()))
         await self._publisher.flush()
         await asyncio.sleep(SETTLE_SECONDS)
-        delays = self._delays_ms.copy()
+        delays = spread_of(self._delays_ms)
         began = loop.time()
         for number in range(plan.bursts):
             for publication in self._publications[SERVICES:]:
                 publication.republish(f"burst {number}")
             await self._publisher.flush()
-        return _Round(delays, plan.bursts * (plan.burst - SERVICES) / (loop.time() - began))
+        rate = plan.bursts * (plan.burst - SERVICES) / (loop.time() - began)
+        return _Round(delays["p50"], delays["p99"], round(rate))
 
 
 if __name__ == "__main__":
