@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import random
 
+from slotreeve.errors import RequestTimeout
 from slotreeve.model.datum import NO_VERSION
 from slotreeve_conformance.virtual_time import run
 from slotreeve_simulator.cluster import ScenarioCluster
 from slotreeve_simulator.copies_watch import CopiesWatch
 from slotreeve_simulator.gateway_watch import GatewayWatch
-from slotreeve_simulator.lease_callers import LeaseCallers
+from slotreeve_simulator.lease_callers import LeaseCaller, LeaseCallers
 from slotreeve_simulator.lease_watch import LeaseWatch, WatchedLease, longest_end
 from slotreeve_simulator.scenario import Scenario, WorkloadPlan
 from slotreeve_simulator.servers_watch import ServersWatch
@@ -127,3 +130,54 @@ def test_the_longest_end_has_the_hold_of_the_guard_in_it() -> None:
         assert await callers.problem() is None
 
     run(body, seed=1)
+
+
+class Forgetful:
+    """Implements LeaseUse. It fails to register leases until ``works_at``, and forgets all from ``forgets_at`` on."""
+
+    def __init__(self, works_at: float, forgets_at: float) -> None:
+        self.seen: set[str] = set()
+        self._works_at, self._forgets_at = works_at, forgets_at
+        self._known: set[str] = set()
+
+    async def register(self, lease_id: str, ttl: float) -> None:
+        """See LeaseUse."""
+        if asyncio.get_running_loop().time() < self._works_at:
+            raise RequestTimeout("nobody answers")
+        self._known.add(lease_id)
+
+    async def renew(self, lease_ids: list[str]) -> tuple[set[str], set[str]]:
+        """See LeaseUse."""
+        if asyncio.get_running_loop().time() >= self._forgets_at:
+            self._known.clear()
+        return set(lease_ids) - self._known, set()
+
+    async def end(self, lease_id: str) -> None:
+        """See LeaseUse."""
+        self._known.discard(lease_id)
+
+    async def follow(self) -> None:
+        """See LeaseUse."""
+
+
+def forgotten(works_after: float, forgets_after: float) -> str | None:
+    async def body(rng: random.Random) -> str | None:
+        now = asyncio.get_running_loop().time
+        scene, began = Scene(), now()
+        use = Forgetful(began + works_after, began + forgets_after)
+        trace = Trace(lambda: scene.now)
+        caller = LeaseCaller(use, "s", scene.watch, trace, rng, is_steady=True)
+        running = asyncio.create_task(caller.run(now))
+        await asyncio.sleep(20.0)
+        running.cancel()
+        return caller.forgotten_since(began)
+
+    return run(body)
+
+
+def test_a_lease_that_was_never_acknowledged_is_not_forgotten_where_it_is_unknown() -> None:
+    assert forgotten(10.0, math.inf) is None
+
+
+def test_a_lease_that_was_acknowledged_is_forgotten_where_it_is_unknown() -> None:
+    assert forgotten(0.0, 15.0) is not None

@@ -128,7 +128,8 @@ class LeaseCaller:
             if lease_id in unknown:
                 self._trace.note(Weight.DETAIL, f"lease {lease_id} is unknown")
                 self._watch.called_unknown(lease)
-                self._forgotten = now(), lease_id
+                if lease_id in self._registered_at:  # else nobody has said that there is such a lease
+                    self._forgotten = now(), lease_id
             elif lease_id not in unanswered:
                 self._watch.acknowledged(lease, sent)
         for lease_id in sorted(unknown):
