@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+import threading
 from typing import Any
 
 import pytest
@@ -155,6 +157,60 @@ def test_the_log_says_from_where_and_with_which_key_a_stranger_was_refused(caplo
         assert [record.message for record in caplog.records] == [expected]
         for transport in (dialling, listening):
             await asyncio.wait_for(transport.close(), 30.0)
+
+    asyncio.run(scenario())
+
+
+def test_a_stranger_that_leaves_at_once_ends_no_connection_that_gets_its_descriptor(monkeypatch: Any) -> None:
+    """The listener hears of it late, when its descriptor is that of a connection that this process has dialled."""
+
+    async def scenario() -> None:
+        monkeypatch.setattr("slotreeve_transport_zmq.listening.SILENCE_SECONDS", 0.3)
+        clock, hello = LoopClock(), Hello("test", "data-1", Role.DATA, "d")
+        near, far = ZmqTransport(clock), ZmqTransport(clock)
+        listener = await near.listen("127.0.0.1:0", hello, RecordingHandler())
+        there = await far.listen("127.0.0.1:0", hello, RecordingHandler())
+        host, _, port = listener.address.rpartition(":")
+        made = []
+        for _ in range(10):
+            socket.create_connection((host, int(port))).close()  # what follows within 20 ms is read later
+            await asyncio.sleep(0.004)
+            strangers = [socket.create_connection((host, int(port))) for _ in range(6)]
+            await asyncio.sleep(0.002)
+            for stranger in strangers:
+                stranger.close()
+            await asyncio.sleep(0.003)
+            made.append(await near.connect(there.address, hello, RecordingHandler(), 5.0))
+        await asyncio.sleep(0.6)
+        assert [connection.closed for connection in made] == [False] * 10
+        for transport in (near, far):
+            await asyncio.wait_for(transport.close(), 30.0)
+
+    asyncio.run(scenario())
+
+
+def test_a_listener_with_keys_does_not_open_without_them_where_nobody_can_answer_for_it(monkeypatch: Any) -> None:
+    def fails(thread: threading.Thread) -> None:
+        raise RuntimeError(f"can't start {thread.name}")
+
+    async def scenario() -> None:
+        server, clock = new_pair(), LoopClock()
+        keys = KeyRing(server, TrustedKeys({Role.META: {"meta-1": [server.public]}}), name="meta-1")
+        transport, stranger = ZmqTransport(clock, keys=keys), ZmqTransport(clock)
+        hello = Hello("test", "meta-1", Role.META, "m")
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", fails)
+            with pytest.raises(RuntimeError, match="can't start zap"):
+                await transport.listen("127.0.0.1:0", hello, RecordingHandler())
+        listener = None
+        while listener is None:
+            with contextlib.suppress(zmq.ZMQError):  # libzmq takes a moment to free the address at which it asks
+                listener = await transport.listen("127.0.0.1:0", hello, RecordingHandler())
+            await asyncio.sleep(0.01)
+        with pytest.raises(Unreachable, match="only one end uses keys"):
+            await stranger.connect(listener.address, CLIENT, RecordingHandler(), 5.0)
+        for each in (stranger, transport):
+            await asyncio.wait_for(each.close(), 30.0)
 
     asyncio.run(scenario())
 

@@ -51,10 +51,15 @@ class ZapThread:
         self._admissions: dict[bytes, Admission] = {}
         self._asked = context.socket(zmq.REP)
         self._asked.linger = 0
-        self._asked.bind(ZAP_ENDPOINT)
         self._stop, self._stopped = _pair_of(context)
         self._thread = threading.Thread(target=self._run, name="zap", daemon=True)
-        self._thread.start()
+        try:
+            self._asked.bind(ZAP_ENDPOINT)
+            self._thread.start()
+        except (zmq.ZMQError, RuntimeError):  # no more threads, say; open sockets would hold up the end of the context
+            for socket in (self._asked, self._stop, self._stopped):
+                socket.close(0)
+            raise
 
     def admit(self, admission: Admission) -> None:
         """Answer for the listeners of its domain."""

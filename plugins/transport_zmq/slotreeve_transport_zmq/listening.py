@@ -316,13 +316,15 @@ class RouterEnd(SocketEnd):
             self.schedule()
 
     def _break_silence(self) -> None:
+        self._monitor.drain()
         now = self._clock.now()
         while self._silent and self._silent[0][0] <= now:
             if self.has_unread and now < self._silent[0][0] + UNREAD_SECONDS:
                 break
             _, fd, address = self._silent.popleft()
             link = self._link_of_fd.get(fd)
-            if link is None or not link.channel.opened:
+            # Where its end is known, the descriptor may be that of any other connection of this process by now.
+            if self._address_of_fd.get(fd) == address and (link is None or not link.channel.opened):
                 hang_up(fd, address)
         self._silence_timer = None
         if self._silent:

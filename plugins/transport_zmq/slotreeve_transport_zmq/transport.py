@@ -69,10 +69,10 @@ class ZmqTransport:
         def new_channel(link: AcceptedLink) -> Channel:
             return self.new_channel(link, hello, handler)
 
-        context, flusher = self._context(), self._flusher_of_loop()
+        shared, flusher = self._context(), self._flusher_of_loop()
+        context, admission = shared.context, self._admitted(shared)
         draw_first_number()
         socket = new_socket(context, zmq.ROUTER, endpoint, self._limits.max_frame_bytes)
-        admission = self._admission
         if admission is not None:
             secure_listener(socket, admission)
         end = RouterEnd(context, socket, self._clock, flusher, self._counters, new_channel, admission)
@@ -120,7 +120,7 @@ class ZmqTransport:
     ) -> DialledLink:
         if self._closed:
             raise Unreachable(f"{address}: {_CLOSED}")
-        context, flusher = self._context(), self._flusher_of_loop()
+        context, flusher = self._context().context, self._flusher_of_loop()
         socket = new_socket(context, zmq.DEALER, endpoint, self._limits.max_frame_bytes)
         if self.keys is not None and expected is not None:
             secure_dialler(socket, self.keys, expected)
@@ -166,14 +166,18 @@ class ZmqTransport:
         """A listener was closed."""
         self._listeners.pop(listener, None)
 
-    def _context(self) -> zmq.Context[zmq.Socket[bytes]]:
+    def _context(self) -> SharedContext:
         if self._shared is None:
             self._shared = take_context(self._io_threads)
-            if self.keys is not None:
-                self._admission = self._shared.admit(self.keys)
             if self._trust is not None:
                 self._trust.start()
-        return self._shared.context
+        return self._shared
+
+    def _admitted(self, shared: SharedContext) -> Admission | None:
+        """Whom listeners let in; None: everybody, because there are no keys."""
+        if self._admission is None and self.keys is not None:
+            self._admission = shared.admit(self.keys)
+        return self._admission
 
     def _channels(self) -> list[Channel]:
         accepted = [channel for listener in self._listeners for channel in listener.channels]
