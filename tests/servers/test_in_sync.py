@@ -71,6 +71,15 @@ def test_a_learner_that_follows_answers_two_questions_and_is_reported_as_ready()
     assert scene.asked() == [], "nothing is left to ask"
 
 
+def test_a_process_that_connects_again_loses_its_older_connection_so_that_it_asks_for_its_streams_again() -> None:
+    """Where an older attempt to connect is answered late, the newer connection is the one that the process closes."""
+    scene = Scene()
+    scene.follows(LEARNER)
+    scene.outbox.take()
+    scene.core.opened(a_peer("data-2", Role.DATA))
+    assert [effect.peer for effect in scene.outbox.effects if effect.kind == "closed"] == [LEARNER]
+
+
 def test_what_is_acknowledged_between_the_two_questions_waits_for_the_learner() -> None:
     """Found by the simulator: the question was sent before a lease came, and answered after it was acknowledged."""
     scene = Scene()

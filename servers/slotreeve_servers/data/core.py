@@ -251,6 +251,7 @@ class DataCore:
         """A session server is compared with from now on; followers and tools speak first."""
         if peer.role is Role.DATA and (older := self._streams.opened(peer)) is not None:
             self._in_sync.closed(older)
+            self._outbox.close(older, "the same process has connected again")
         if peer.role is Role.SESSION:
             self._sessions.opened(peer)
             self.lost_clients.linked(peer)

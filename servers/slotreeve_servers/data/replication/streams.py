@@ -41,7 +41,7 @@ class Streams:
         self._waiting: dict[Peer, list[SlotWrite]] = {}
         self._tombstones: dict[Peer, deque[list[SlotWrite]]] = {}
         self._processes: dict[str, str] = {}
-        self._newest: dict[str, Peer] = {}
+        self._newest: dict[tuple[str, str], Peer] = {}
         self._flush = TurnEnd(outbox, self.flush)
         self._look_for_room = Retry(outbox, ROOM_SECONDS, self._send_tombstones)
         self.records = 0
@@ -60,17 +60,18 @@ class Streams:
                 del slot.streams[peer]
 
     def opened(self, peer: Peer) -> Peer | None:
-        """A data server has connected. Returns its connection before, which it has given up: nothing is streamed over
-        that one any more, also where its end is not seen yet, or a request still comes over it."""
-        older = self._newest.get(peer.process_id)
+        """A data server has connected. Returns its connection before, which the caller closes: nothing is streamed over
+        that one any more, also where a request still comes over it. Most often the other end has given it up. Where it
+        has not, because an older attempt to connect was answered late, it connects again and asks for the streams."""
+        older = self._newest.get(_process(peer))
         if older is not None:
             self.closed(older)
-        self._newest[peer.process_id] = peer
+        self._newest[_process(peer)] = peer
         return older
 
     def _is_holder(self, peer: Peer, slot: HeldSlot) -> bool:
         is_member = self._processes.get(peer.node, peer.process_id) == peer.process_id
-        return is_member and peer.node in slot.slot.holders[1:] and self._newest.get(peer.process_id, peer) is peer
+        return is_member and peer.node in slot.slot.holders[1:] and self._newest.get(_process(peer), peer) is peer
 
     def send(self, slot: HeldSlot, write: SlotWrite) -> None:
         """Pass what was just stored on to the followers in sync."""
@@ -141,8 +142,8 @@ class Streams:
 
     def closed(self, peer: Peer) -> None:
         """The connection to a follower has ended."""
-        if self._newest.get(peer.process_id) is peer:
-            del self._newest[peer.process_id]
+        if self._newest.get(_process(peer)) is peer:
+            del self._newest[_process(peer)]
         self._waiting.pop(peer, None)
         self._tombstones.pop(peer, None)
         for slot in self._slots.led():
@@ -160,6 +161,11 @@ class Streams:
     def _send(self, peer: Peer, message: list[SlotWrite]) -> None:
         if self._outbox.send(peer, Replicate(message)):
             self.records += sum(len(write.records) for write in message)
+
+
+def _process(peer: Peer) -> tuple[str, str]:
+    """The process at the other end: its name is proven where there are keys, its id is what it says."""
+    return peer.node, peer.process_id
 
 
 def _parts(write: SlotWrite, limit: int) -> Iterator[tuple[SlotWrite, int]]:
