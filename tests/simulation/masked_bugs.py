@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from slotreeve_client.core import ClientCore
 from slotreeve_protocol.client_messages import Publish, Push
+from slotreeve_servers.data.replication.confirmations import FollowerConfirmations
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.clients.isolation import Isolation
 from slotreeve_servers.session.core import SessionCore
@@ -106,6 +107,11 @@ MASKED: dict[str, Mask] = {
         "clients",
         _copies_are_forgotten,
         is_harmless=True,
+    ),
+    "confirms_while_it_copies": Mask(
+        "a leader that has a newer table acknowledges nothing for which it waited under an earlier leadership",
+        "copies",
+        partial(returning, FollowerConfirmations, "table_changed"),
     ),
     "stale_routes": Mask(
         "a new leader compares with every session server, which learns from it who leads the slot",

@@ -115,19 +115,6 @@ def _every_learner_is_ready() -> Patch:
     return replaced(LastHeartbeats, "reports", reports)
 
 
-@bug("what a leader said under an older table counts under this one", "copies")
-def _reports_under_any_table() -> Patch:
-    original = LastHeartbeats.reports
-
-    def reports(self: LastHeartbeats, table: SlotTable, members: Iterable[str] = ()) -> CopyReports:
-        under = {h.table_epoch for h in self._last.values()}
-        found = [original(self, SlotTable(epoch, table.slots), members) for epoch in sorted(under)]
-        by_slot = {number: report for each in found for number, report in each.by_slot.items()}
-        return replace(original(self, table, members), by_slot=by_slot)
-
-    return replaced(LastHeartbeats, "reports", reports)
-
-
 @bug("a follower or learner says that it has everything while it still copies", "copies")
 def _confirms_while_it_copies() -> Patch:
     def confirmation(self: FollowedLeaders, peer: Peer, asked: SlotEpoch, is_current: bool) -> SlotAnswer:
