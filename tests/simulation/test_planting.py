@@ -25,10 +25,10 @@ def refused(owner: object, name: str, new: object) -> str:
     return str(raised.value)
 
 
-def test_there_are_at_least_fifty_bugs_to_find_and_few_are_masked() -> None:
+def test_there_are_at_least_fifty_bugs_to_find_and_at_most_one_in_ten_is_masked() -> None:
     assert len(BUGS) >= 50
     assert BUGS.keys() >= MASKED.keys()
-    assert len(MASKED) <= 8
+    assert len(MASKED) <= len(BUGS) / 10
 
 
 def test_every_bug_can_be_planted() -> None:
