@@ -350,7 +350,7 @@ def test_slots_with_different_followers_are_confirmed_each_by_its_own() -> None:
 
 
 class LeaderOfTwoFollowed:
-    """data-1 leads slot 0, which data-2 and data-3 follow; two leases wait until both have them."""
+    """data-1 leads slot 0, and waits until data-2 and data-3, who follow it, say that they have everything."""
 
     def __init__(self) -> None:
         self.outbox = RecordingOutbox()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import random
 
@@ -167,9 +168,9 @@ def forgotten(works_after: float, forgets_after: float) -> str | None:
         use = Forgetful(began + works_after, began + forgets_after)
         trace = Trace(lambda: scene.now)
         caller = LeaseCaller(use, "s", scene.watch, trace, rng, is_steady=True)
-        running = asyncio.create_task(caller.run(now))
-        await asyncio.sleep(20.0)
-        running.cancel()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(20.0):
+                await caller.run(now)
         return caller.forgotten_since(began)
 
     return run(body)

@@ -7,7 +7,9 @@ import contextlib
 import functools
 import ipaddress
 import socket
+from collections.abc import Iterator
 
+import zmq
 from slotreeve.keys import split_name
 
 
@@ -77,13 +79,8 @@ def _is_ip_address(host: str) -> bool:
 
 def peer_address(fd: int) -> str | None:
     """The address of the peer of a TCP connection; None if the descriptor is not one, or not any more."""
-    stream = _borrow(fd)
-    if stream is None:
-        return None
-    try:
+    with _borrowed(fd) as stream:
         return _remote_name(stream)
-    finally:
-        stream.detach()
 
 
 def hang_up(fd: int, address: str) -> None:
@@ -92,30 +89,44 @@ def hang_up(fd: int, address: str) -> None:
     A ROUTER socket has no call that drops a peer. libzmq sees the end of the stream and cleans up. Where it ends by
     itself just between the two calls, and another connection gets the descriptor, that one ends, and comes back.
     """
-    stream = _borrow(fd)
-    if stream is None:
-        return
-    try:
-        if _remote_name(stream) == address:
+    with _borrowed(fd) as stream:
+        if stream is not None and _remote_name(stream) == address:
             with contextlib.suppress(OSError):  # it has ended by itself
                 stream.shutdown(socket.SHUT_RDWR)
+
+
+@contextlib.contextmanager
+def _borrowed(fd: int) -> Iterator[socket.socket | None]:
+    """A descriptor of libzmq's as a socket; None if it is none, or not any more. It takes no other descriptor: where
+    peers have used up all of them, those that are silent must be found and disconnected nevertheless."""
+    try:
+        stream = socket.socket(fileno=fd)
+    except (OSError, ValueError):
+        yield None
+        return
+    try:
+        yield stream
     finally:
         stream.detach()
 
 
-def _borrow(fd: int) -> socket.socket | None:
-    """A descriptor of libzmq's as a socket, which the caller must detach; None if it is none, or not any more. It takes
-    no other descriptor: where peers have used up all of them, those that are silent must be found and disconnected
-    nevertheless."""
-    try:
-        return socket.socket(fileno=fd)
-    except (OSError, ValueError):
+def _remote_name(stream: socket.socket | None) -> str | None:
+    if stream is None:
         return None
-
-
-def _remote_name(stream: socket.socket) -> str | None:
     try:
         name = stream.getpeername()
     except OSError:
         return None
     return join_address(name[0], name[1]) if isinstance(name, tuple) else None
+
+
+def descriptor_of(frame: zmq.Frame) -> int | None:
+    """The descriptor that a frame came in on.
+
+    None if its peer speaks ZMTP 1.0 or 2.0: libzmq raises EINVAL then. Such a peer is disconnected together with all
+    others that send no hello.
+    """
+    try:
+        return int(frame.get(zmq.SRCFD))
+    except zmq.ZMQError:
+        return None

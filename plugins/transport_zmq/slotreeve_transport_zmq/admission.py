@@ -24,7 +24,8 @@ class Admission:
     Attributes:
         domain: the name by which libzmq asks for these listeners.
         keys: who may come in.
-        refused: where the peer is that was refused last, and its key. ZAP's thread sets it, others read it.
+        refused: where the peer is that was refused last, and its key, until a listener has logged it. ZAP's thread
+            sets it.
     """
 
     def __init__(self, domain: str, keys: KeyRing) -> None:

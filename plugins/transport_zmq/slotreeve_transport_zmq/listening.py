@@ -19,7 +19,7 @@ from slotreeve.ports import TransportCounters
 from slotreeve_protocol.channel import Channel
 from slotreeve_protocol.packets import settle
 
-from slotreeve_transport_zmq.addresses import hang_up, peer_address, split_address
+from slotreeve_transport_zmq.addresses import descriptor_of, hang_up, peer_address, split_address
 from slotreeve_transport_zmq.admission import Admission, proven_by
 from slotreeve_transport_zmq.sockets import (
     BACKLOG,
@@ -236,7 +236,7 @@ class RouterEnd(SocketEnd):
             return
         # A peer chose an identity that begins with another byte. It could come back under that identity and look like
         # its earlier connection.
-        fd = None if several or identity[0] != 0 else _descriptor_of(frame)
+        fd = None if several or identity[0] != 0 else descriptor_of(frame)
         if fd is None:
             self._counters.malformed_frames += 1
             return
@@ -389,15 +389,3 @@ class RouterEnd(SocketEnd):
     def _endpoint(self) -> str:
         endpoint = self.socket.LAST_ENDPOINT
         return endpoint.rstrip(b"\0").decode() if isinstance(endpoint, bytes) else str(endpoint)
-
-
-def _descriptor_of(frame: zmq.Frame) -> int | None:
-    """The descriptor that a frame came in on.
-
-    None if its peer speaks ZMTP 1.0 or 2.0: libzmq raises EINVAL then. Such a peer is disconnected together with all
-    others that send no hello.
-    """
-    try:
-        return int(frame.get(zmq.SRCFD))
-    except zmq.ZMQError:
-        return None
