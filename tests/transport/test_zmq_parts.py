@@ -161,6 +161,41 @@ def test_the_log_says_from_where_and_with_which_key_a_stranger_was_refused(caplo
     asyncio.run(scenario())
 
 
+def test_a_stranger_waits_for_its_refusal_while_others_are_let_in_and_holds_up_no_end(monkeypatch: Any) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr("slotreeve_transport_zmq.admission.REFUSAL_SECONDS", 2.0)
+        server, peer, stranger, clock = new_pair(), new_pair(), new_pair(), LoopClock()
+        trusted = TrustedKeys({Role.META: {"meta-1": [server.public]}, Role.DATA: {"data-1": [peer.public]}})
+        listening = ZmqTransport(clock, keys=KeyRing(server, trusted, name="meta-1"))
+        hello = Hello("test", "meta-1", Role.META, "m")
+        listener = await listening.listen("127.0.0.1:0", hello, RecordingHandler())
+        address = f"meta-1@{listener.address}"
+        data, dialling, refused = (
+            Hello("test", "data-1", Role.DATA, "d"),
+            *(ZmqTransport(clock, keys=KeyRing(pair, trusted)) for pair in (peer, stranger)),
+        )
+
+        async def attempt(seconds: float) -> float:
+            began = clock.now()
+            with pytest.raises(Refused, match="not trusted there"):
+                await refused.connect(address, CLIENT, RecordingHandler(), seconds)
+            return clock.now() - began
+
+        attempts = [asyncio.create_task(attempt(10.0)) for _ in range(3)]
+        await asyncio.sleep(0.2)
+        await dialling.connect(address, data, RecordingHandler(), 5.0)
+        assert not any(task.done() for task in attempts)
+        assert min(await asyncio.gather(*attempts)) >= 2.0
+        waits = asyncio.create_task(refused.connect(address, CLIENT, RecordingHandler(), 5.0))
+        await asyncio.sleep(0.5)
+        for transport in (listening, dialling, refused):
+            await asyncio.wait_for(transport.close(), 30.0)
+        with pytest.raises(Unreachable):
+            await waits
+
+    asyncio.run(scenario())
+
+
 def test_a_stranger_that_leaves_at_once_ends_no_connection_that_gets_its_descriptor(monkeypatch: Any) -> None:
     """The listener hears of it late, when its descriptor is that of a connection that this process has dialled."""
 
@@ -173,7 +208,7 @@ def test_a_stranger_that_leaves_at_once_ends_no_connection_that_gets_its_descrip
         host, _, port = listener.address.rpartition(":")
         made = []
         for _ in range(10):
-            socket.create_connection((host, int(port))).close()  # what follows within 20 ms is read later
+            socket.create_connection((host, int(port))).close()  # what follows within 100 ms is read later
             await asyncio.sleep(0.004)
             strangers = [socket.create_connection((host, int(port))) for _ in range(6)]
             await asyncio.sleep(0.002)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
+from collections import deque
 
 import zmq
+from slotreeve.clock import MachineClock
 from slotreeve.keys import KeyPair, KeyRing, Principal
 from zmq.utils import z85
 
@@ -15,7 +18,11 @@ USER_ID = "User-Id"
 """The property of a frame that holds the public key of its sender: the answer to ZAP's question puts it there."""
 
 ZAP_ENDPOINT, ZAP_VERSION = "inproc://zeromq.zap.01", b"1.0"
+STOP = [b"stop"]
 ADMITTED, REFUSED, FAILED = b"200", b"400", b"500"
+REFUSAL_SECONDS = 0.5
+"""A stranger is told so much later that it is refused: one that comes back again and again costs a server half as much.
+An attempt of a process of ours takes 1 s or more, so one with a wrong key still learns why it is refused."""
 
 
 class Admission:
@@ -50,16 +57,20 @@ class ZapThread:
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
         self._admissions: dict[bytes, Admission] = {}
-        self._asked = context.socket(zmq.REP)
+        self._clock = MachineClock()
+        self._refusals: deque[tuple[float, list[bytes]]] = deque()
+        self._asked = context.socket(zmq.ROUTER)
         self._asked.linger = 0
-        self._stop, self._stopped = _pair_of(context)
+        self._context = context
         self._thread = threading.Thread(target=self._run, name="zap", daemon=True)
         try:
             self._asked.bind(ZAP_ENDPOINT)
             self._thread.start()
-        except (zmq.ZMQError, RuntimeError):  # no more threads, say; open sockets would hold up the end of the context
-            for socket in (self._asked, self._stop, self._stopped):
-                socket.close(0)
+        except (
+            zmq.ZMQError,
+            RuntimeError,
+        ):  # no more threads, say; open, it would hold up the end of the context
+            self._asked.close(0)
             raise
 
     def admit(self, admission: Admission) -> None:
@@ -72,32 +83,51 @@ class ZapThread:
 
     def stop(self) -> None:
         """End the thread. Blocks until it has ended."""
-        self._stop.send(b"")
-        self._thread.join()
-        self._stop.close()
+        with self._context.socket(zmq.DEALER) as teller:
+            teller.connect(ZAP_ENDPOINT)
+            teller.send_multipart(STOP)
+            self._thread.join()
 
     def _run(self) -> None:
-        poller = zmq.Poller()
-        poller.register(self._asked, zmq.POLLIN)
-        poller.register(self._stopped, zmq.POLLIN)
-        while self._stopped not in dict(poller.poll()):
-            self._asked.send_multipart(self._answer(self._asked.recv_multipart()))
-        self._stopped.close()
+        while (question := self._next_question())[1:] != STOP:
+            if question:
+                self._answer(question)
+            while self._refusals and self._refusals[0][0] <= self._clock.now():
+                self._asked.send_multipart(self._refusals.popleft()[1])
         self._asked.close()
 
-    def _answer(self, question: list[bytes]) -> list[bytes]:
-        user_id = b""
+    def _next_question(self) -> list[bytes]:
+        """With who asks before it; empty where a refusal is due earlier."""
+        wait = max(0.0, self._refusals[0][0] - self._clock.now()) if self._refusals else None
+        self._asked.setsockopt(zmq.RCVTIMEO, -1 if wait is None else math.ceil(1_000 * wait))
         try:
-            _, _, domain, address, _, mechanism, *credentials = question
-            admission, status = self._admissions.get(domain), REFUSED
+            return self._asked.recv_multipart()
+        except zmq.Again:
+            return []
+
+    def _answer(self, question: list[bytes]) -> None:
+        """Let a peer in at once, or refuse it later."""
+        who_asks, _, _, request, *asked = question
+        status, user_id = self._status_of(asked)
+        answer = [who_asks, b"", ZAP_VERSION, request, status, b"", user_id, b""]
+        if status == ADMITTED:
+            self._asked.send_multipart(answer)
+        else:
+            self._refusals.append((self._clock.now() + REFUSAL_SECONDS, answer))
+
+    def _status_of(self, asked: list[bytes]) -> tuple[bytes, bytes]:
+        """ZAP's status of a peer, and its user id where it is let in."""
+        try:
+            domain, address, _, mechanism, *credentials = asked
+            admission = self._admissions.get(domain)
             if admission is not None and mechanism == b"CURVE":
                 key = z85.encode(credentials[0])
                 if admission.admits(key.decode("ascii"), address.decode("utf-8", "replace")):
-                    status, user_id = ADMITTED, key
+                    return ADMITTED, key
         except Exception:
             log.exception("a peer is refused, because it could not be looked up whether its key is trusted")
-            status = FAILED
-        return [ZAP_VERSION, question[1], status, b"", user_id, b""]
+            return FAILED, b""
+        return REFUSED, b""
 
 
 def new_pair() -> KeyPair:
@@ -129,12 +159,3 @@ def proven_by(frame: zmq.Frame, keys: KeyRing | None) -> Principal | None:
         return keys.trusted.holder(str(frame.get(USER_ID)))
     except zmq.ZMQError:  # it came over a connection without CURVE; a listener with keys takes none
         return None
-
-
-def _pair_of(context: zmq.Context[zmq.Socket[bytes]]) -> tuple[zmq.Socket[bytes], zmq.Socket[bytes]]:
-    """Two sockets, each of which gets what the other sends."""
-    one, other = context.socket(zmq.PAIR), context.socket(zmq.PAIR)
-    address = f"inproc://{id(one)}"
-    one.bind(address)
-    other.connect(address)
-    return one, other

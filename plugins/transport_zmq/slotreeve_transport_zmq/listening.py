@@ -61,7 +61,7 @@ UNBIND_SECONDS = 1.0
 """Closing waits so long for the address to be free."""
 TOLD_SECONDS = 1.0
 """The log has one line for all keys that were refused within this time."""
-EVENTS_PAUSE_SECONDS = 0.02
+EVENTS_PAUSE_SECONDS = 0.1
 """The ends of connections that follow each other are noticed together after this time."""
 _POLL_SECONDS = 0.001
 

@@ -223,17 +223,28 @@ class Monitor:
         self.drain()
         if self._pause_seconds and not self._closed:
             self._loop.remove_reader(self._fd)
-            self._loop.call_later(self._pause_seconds, self._listen_again)
+            self._loop.call_later(self._pause_seconds, self._paused)
 
-    def _listen_again(self) -> None:
-        if not self._closed:
+    def _paused(self) -> None:
+        if self._closed:
+            return
+        if self.drain():
+            self._loop.call_later(self._pause_seconds, self._paused)
+        else:
             self._loop.add_reader(self._fd, self._woken)
 
-    def drain(self) -> None:
-        """Report every event so far."""
-        while not self._closed and int(self._pair.getsockopt(_EVENTS)) & _POLLIN:
-            event, _endpoint = self._pair.recv_multipart(NOBLOCK)
+    def drain(self) -> bool:
+        """Report every event so far. False if there was none."""
+        found = False
+        while not self._closed:
+            try:
+                event = self._pair.recv(NOBLOCK)  # it asks the kernel once for all events, and EVENTS would for each
+            except zmq.Again:
+                break
+            self._pair.recv(NOBLOCK)  # the endpoint
+            found = True
             self._report(*_EVENT.unpack(event))
+        return found
 
     def close(self) -> None:
         """Stop monitoring. Call it before the monitored socket is closed."""
