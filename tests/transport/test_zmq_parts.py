@@ -161,37 +161,71 @@ def test_the_log_says_from_where_and_with_which_key_a_stranger_was_refused(caplo
     asyncio.run(scenario())
 
 
-def test_a_stranger_waits_for_its_refusal_while_others_are_let_in_and_holds_up_no_end(monkeypatch: Any) -> None:
+def test_strangers_that_follow_each_other_wait_for_their_refusal_while_others_are_let_in(monkeypatch: Any) -> None:
     async def scenario() -> None:
         monkeypatch.setattr("slotreeve_transport_zmq.admission.REFUSAL_SECONDS", 2.0)
+        monkeypatch.setattr("slotreeve_transport_zmq.admission.CROWD_SECONDS", 10.0)
         server, peer, stranger, clock = new_pair(), new_pair(), new_pair(), LoopClock()
         trusted = TrustedKeys({Role.META: {"meta-1": [server.public]}, Role.DATA: {"data-1": [peer.public]}})
         listening = ZmqTransport(clock, keys=KeyRing(server, trusted, name="meta-1"))
         hello = Hello("test", "meta-1", Role.META, "m")
         listener = await listening.listen("127.0.0.1:0", hello, RecordingHandler())
         address = f"meta-1@{listener.address}"
-        data, dialling, refused = (
-            Hello("test", "data-1", Role.DATA, "d"),
-            *(ZmqTransport(clock, keys=KeyRing(pair, trusted)) for pair in (peer, stranger)),
-        )
+        dialling, refused = (ZmqTransport(clock, keys=KeyRing(pair, trusted)) for pair in (peer, stranger))
 
-        async def attempt(seconds: float) -> float:
+        async def attempt() -> float:
             began = clock.now()
             with pytest.raises(Refused, match="not trusted there"):
-                await refused.connect(address, CLIENT, RecordingHandler(), seconds)
+                await refused.connect(address, CLIENT, RecordingHandler(), 10.0)
             return clock.now() - began
 
-        attempts = [asyncio.create_task(attempt(10.0)) for _ in range(3)]
+        assert await attempt() < 2.0  # a single one learns it at once
+        attempts = [asyncio.create_task(attempt()) for _ in range(3)]
         await asyncio.sleep(0.2)
-        await dialling.connect(address, data, RecordingHandler(), 5.0)
+        await dialling.connect(address, Hello("test", "data-1", Role.DATA, "d"), RecordingHandler(), 5.0)
         assert not any(task.done() for task in attempts)
         assert min(await asyncio.gather(*attempts)) >= 2.0
+        assert listening.counters.refused_keys == 4
         waits = asyncio.create_task(refused.connect(address, CLIENT, RecordingHandler(), 5.0))
         await asyncio.sleep(0.5)
         for transport in (listening, dialling, refused):
             await asyncio.wait_for(transport.close(), 30.0)
         with pytest.raises(Unreachable):
             await waits
+
+    asyncio.run(scenario())
+
+
+def test_strangers_that_do_not_wait_for_their_refusal_are_counted_and_the_first_is_logged(caplog: Any) -> None:
+    async def scenario() -> None:
+        server, clock = new_pair(), LoopClock()
+        keys = TrustedKeys({Role.META: {"meta-1": [server.public]}})
+        listening = ZmqTransport(clock, keys=KeyRing(server, keys, name="meta-1"))
+        hello = Hello("test", "meta-1", Role.META, "m")
+        listener = await listening.listen("127.0.0.1:0", hello, RecordingHandler())
+        pairs = [new_pair() for _ in range(5)]
+        strangers = [ZmqTransport(clock, keys=KeyRing(pair, keys)) for pair in pairs]
+        for number, stranger in enumerate(strangers, 1):
+            with pytest.raises((Refused, Unreachable)):
+                await stranger.connect(f"meta-1@{listener.address}", CLIENT, RecordingHandler(), 0.3)
+            await until(lambda number=number: listening.counters.refused_keys == number)  # type: ignore[misc]
+        told = [record.message for record in caplog.records]
+        assert told[0] == f"refused 127.0.0.1 with the key {pairs[0].public}, which is not trusted here; 1 so far"
+        for transport in (*strangers, listening):
+            await asyncio.wait_for(transport.close(), 30.0)
+
+    asyncio.run(scenario())
+
+
+def test_the_last_transport_closes_where_no_descriptor_is_free() -> None:
+    async def scenario() -> None:
+        clock, hello, server = LoopClock(), Hello("test", "meta-1", Role.META, "m"), new_pair()
+        keys = KeyRing(server, TrustedKeys({Role.META: {"meta-1": [server.public]}}), name="meta-1")
+        transport = ZmqTransport(clock, keys=keys)
+        await transport.listen("127.0.0.1:0", hello, RecordingHandler())
+        with none_free():
+            await asyncio.wait_for(transport.close(), 30.0)
+        assert "zap" not in {thread.name for thread in threading.enumerate()}
 
     asyncio.run(scenario())
 

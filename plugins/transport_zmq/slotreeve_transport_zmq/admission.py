@@ -20,9 +20,11 @@ USER_ID = "User-Id"
 ZAP_ENDPOINT, ZAP_VERSION = "inproc://zeromq.zap.01", b"1.0"
 STOP = [b"stop"]
 ADMITTED, REFUSED, FAILED = b"200", b"400", b"500"
+CROWD_SECONDS = 1.0
+"""A stranger that follows another one within this time is told later that it is refused, so that a flood of those that
+wait for the answer costs a server less. A single process with a wrong key learns at once why it is refused."""
 REFUSAL_SECONDS = 0.5
-"""A stranger is told so much later that it is refused: one that comes back again and again costs a server half as much.
-An attempt of a process of ours takes 1 s or more, so one with a wrong key still learns why it is refused."""
+"""It is told so much later."""
 
 
 class Admission:
@@ -31,21 +33,29 @@ class Admission:
     Attributes:
         domain: the name by which libzmq asks for these listeners.
         keys: who may come in.
-        refused: where the peer is that was refused last, and its key, until a listener has logged it. ZAP's thread
-            sets it.
     """
 
     def __init__(self, domain: str, keys: KeyRing) -> None:
         self.domain = domain
         self.keys = keys
-        self.refused = ""
+        self._lock = threading.Lock()
+        self._refusals, self._refused = 0, ""
 
     def admits(self, key: str, address: str) -> bool:
-        """Whether the holder of this public key may come in."""
+        """Whether the holder of this public key may come in. ZAP's thread calls it."""
         if self.keys.trusted.holder(key) is not None:
             return True
-        self.refused = f"{address} with the key {key}"
+        with self._lock:
+            self._refusals += 1
+            self._refused = self._refused or f"{address} with the key {key}"
         return False
+
+    def newly_refused(self) -> tuple[int, str]:
+        """How many were refused since the last call; where the first of them is, and its key."""
+        with self._lock:
+            new = self._refusals, self._refused
+            self._refusals, self._refused = 0, ""
+        return new
 
 
 class ZapThread:
@@ -59,18 +69,17 @@ class ZapThread:
         self._admissions: dict[bytes, Admission] = {}
         self._clock = MachineClock()
         self._refusals: deque[tuple[float, list[bytes]]] = deque()
-        self._asked = context.socket(zmq.ROUTER)
+        self._last_stranger = -math.inf
+        self._asked, self._teller = context.socket(zmq.ROUTER), context.socket(zmq.DEALER)
         self._asked.linger = 0
-        self._context = context
         self._thread = threading.Thread(target=self._run, name="zap", daemon=True)
         try:
             self._asked.bind(ZAP_ENDPOINT)
+            self._teller.connect(ZAP_ENDPOINT)
             self._thread.start()
-        except (
-            zmq.ZMQError,
-            RuntimeError,
-        ):  # no more threads, say; open, it would hold up the end of the context
+        except (zmq.ZMQError, RuntimeError):  # no more threads, say; open sockets would keep the context from ending
             self._asked.close(0)
+            self._teller.close(0)
             raise
 
     def admit(self, admission: Admission) -> None:
@@ -83,10 +92,9 @@ class ZapThread:
 
     def stop(self) -> None:
         """End the thread. Blocks until it has ended."""
-        with self._context.socket(zmq.DEALER) as teller:
-            teller.connect(ZAP_ENDPOINT)
-            teller.send_multipart(STOP)
-            self._thread.join()
+        self._teller.send_multipart(STOP)
+        self._thread.join()
+        self._teller.close(0)
 
     def _run(self) -> None:
         while (question := self._next_question())[1:] != STOP:
@@ -106,14 +114,17 @@ class ZapThread:
             return []
 
     def _answer(self, question: list[bytes]) -> None:
-        """Let a peer in at once, or refuse it later."""
+        """Let a peer in, or refuse it: at once, or later where others were refused just before."""
         who_asks, _, _, request, *asked = question
         status, user_id = self._status_of(asked)
         answer = [who_asks, b"", ZAP_VERSION, request, status, b"", user_id, b""]
-        if status == ADMITTED:
-            self._asked.send_multipart(answer)
-        else:
-            self._refusals.append((self._clock.now() + REFUSAL_SECONDS, answer))
+        if status != ADMITTED:
+            now, before = self._clock.now(), self._last_stranger
+            self._last_stranger = now
+            if now < before + CROWD_SECONDS:
+                self._refusals.append((now + REFUSAL_SECONDS, answer))
+                return
+        self._asked.send_multipart(answer)
 
     def _status_of(self, asked: list[bytes]) -> tuple[bytes, bytes]:
         """ZAP's status of a peer, and its user id where it is let in."""

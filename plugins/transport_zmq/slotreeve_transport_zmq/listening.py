@@ -72,6 +72,7 @@ _EVENTS = (
     | zmq.EVENT_HANDSHAKE_FAILED_AUTH
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 )
+_MAY_BE_REFUSALS = (zmq.EVENT_DISCONNECTED, zmq.EVENT_HANDSHAKE_FAILED_AUTH)
 
 
 class AcceptedLink(OutgoingLink):
@@ -279,18 +280,19 @@ class RouterEnd(SocketEnd):
             self._disconnected(fd)
         elif event == zmq.EVENT_CLOSED:
             self._unbound = True
-        elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
-            self._refused()
-        else:
+        elif event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
             self._counters.malformed_frames += 1
+        if self._admission is not None and event in _MAY_BE_REFUSALS:
+            self._count_refusals(self._admission)
 
-    def _refused(self) -> None:
-        """A stranger: its key is not trusted. The log has one line for all of a while."""
-        self._counters.refused_keys += 1
-        now, admission = self._clock.now(), self._admission
-        if admission is not None and admission.refused and now >= self._next_told:
+    def _count_refusals(self, admission: Admission) -> None:
+        """Of strangers, whose keys are not trusted; some leave before they are told. The log has one line for all of a
+        while."""
+        new, who = admission.newly_refused()
+        self._counters.refused_keys += new
+        now = self._clock.now()
+        if new and now >= self._next_told:
             self._next_told = now + TOLD_SECONDS
-            who, admission.refused = admission.refused, ""
             log.warning("refused %s, which is not trusted here; %d so far", who, self._counters.refused_keys)
 
     def _accepted(self, fd: int) -> None:
@@ -359,6 +361,7 @@ class RouterEnd(SocketEnd):
         give_up = self._clock.now() + UNBIND_SECONDS
         while not self._unbound and self._clock.now() < give_up:
             await self._clock.sleep(_POLL_SECONDS)
+            self._monitor.drain()
         self.dispose()
 
     def dispose(self) -> None:

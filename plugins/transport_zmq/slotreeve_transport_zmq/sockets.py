@@ -220,18 +220,20 @@ class Monitor:
         self.drain()
 
     def _woken(self) -> None:
-        self.drain()
-        if self._pause_seconds and not self._closed:
+        if self._pause_seconds:
             self._loop.remove_reader(self._fd)
             self._loop.call_later(self._pause_seconds, self._paused)
+        self.drain()
 
     def _paused(self) -> None:
-        if self._closed:
-            return
-        if self.drain():
-            self._loop.call_later(self._pause_seconds, self._paused)
-        else:
-            self._loop.add_reader(self._fd, self._woken)
+        more = not self._closed
+        try:
+            more = self.drain()
+        finally:  # whatever a report raises, the next events are read
+            if more:
+                self._loop.call_later(self._pause_seconds, self._paused)
+            elif not self._closed:
+                self._loop.add_reader(self._fd, self._woken)
 
     def drain(self) -> bool:
         """Report every event so far. False if there was none."""
