@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
 import threading
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 import zmq
 from slotreeve.clock import LoopClock
-from slotreeve.errors import Refused, Unreachable
+from slotreeve.errors import AddressInUse, Refused, Unreachable
 from slotreeve.keys import KeyRing, Principal, TrustedKeys
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Hello, TransportCounters
@@ -230,6 +231,29 @@ def test_the_last_transport_closes_where_no_descriptor_is_free() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("kind", [zmq.ROUTER, zmq.DEALER, zmq.PAIR], ids=["ROUTER", "DEALER", "PAIR"])
+def test_a_listener_for_which_descriptors_are_missing_says_so_and_leaves_nothing(kind: int, monkeypatch: Any) -> None:
+    """libzmq would wait for ever for a socket that was left open."""
+    make = zmq.Context.socket
+
+    def fails(context: Any, wanted: int) -> Any:
+        if wanted == kind:
+            raise zmq.ZMQError(errno.EMFILE)
+        return make(context, wanted)
+
+    async def scenario() -> None:
+        server, hello = new_pair(), Hello("test", "meta-1", Role.META, "m")
+        keys = KeyRing(server, TrustedKeys({Role.META: {"meta-1": [server.public]}}), name="meta-1")
+        transport = ZmqTransport(LoopClock(), keys=keys)
+        with monkeypatch.context() as patched:
+            patched.setattr(zmq.Context, "socket", fails)
+            with pytest.raises(AddressInUse, match="Too many open files"):
+                await transport.listen("127.0.0.1:0", hello, RecordingHandler())
+        await asyncio.wait_for(transport.close(), 30.0)
+
+    asyncio.run(scenario())
+
+
 def test_a_stranger_that_leaves_at_once_ends_no_connection_that_gets_its_descriptor(monkeypatch: Any) -> None:
     """The listener hears of it late, when its descriptor is that of a connection that this process has dialled."""
 
@@ -273,7 +297,7 @@ def test_a_listener_with_keys_does_not_open_without_them_where_nobody_can_answer
                 await transport.listen("127.0.0.1:0", hello, RecordingHandler())
         listener = None
         while listener is None:
-            with contextlib.suppress(zmq.ZMQError):  # libzmq takes a moment to free the address at which it asks
+            with contextlib.suppress(AddressInUse):  # libzmq takes a moment to free the address at which it asks
                 listener = await transport.listen("127.0.0.1:0", hello, RecordingHandler())
             await asyncio.sleep(0.01)
         with pytest.raises(Unreachable, match="only one end uses keys"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import threading
@@ -21,10 +22,10 @@ ZAP_ENDPOINT, ZAP_VERSION = "inproc://zeromq.zap.01", b"1.0"
 STOP = [b"stop"]
 ADMITTED, REFUSED, FAILED = b"200", b"400", b"500"
 CROWD_SECONDS = 1.0
-"""A stranger that follows another one within this time is told later that it is refused, so that a flood of those that
-wait for the answer costs a server less. A single process with a wrong key learns at once why it is refused."""
+"""A stranger that comes within this time after another one has to wait for its refusal, so that a flood of those that
+wait costs a server less. A single process with a wrong key learns at once why it is refused."""
 REFUSAL_SECONDS = 0.5
-"""It is told so much later."""
+"""How long such a stranger waits."""
 
 
 class Admission:
@@ -70,17 +71,15 @@ class ZapThread:
         self._clock = MachineClock()
         self._refusals: deque[tuple[float, list[bytes]]] = deque()
         self._last_stranger = -math.inf
-        self._asked, self._teller = context.socket(zmq.ROUTER), context.socket(zmq.DEALER)
-        self._asked.linger = 0
         self._thread = threading.Thread(target=self._run, name="zap", daemon=True)
-        try:
+        with contextlib.ExitStack() as opened:  # without it, open sockets would keep the context from ending
+            self._asked = opened.enter_context(context.socket(zmq.ROUTER))
+            self._teller = opened.enter_context(context.socket(zmq.DEALER))
+            self._asked.linger = self._teller.linger = 0
             self._asked.bind(ZAP_ENDPOINT)
             self._teller.connect(ZAP_ENDPOINT)
             self._thread.start()
-        except (zmq.ZMQError, RuntimeError):  # no more threads, say; open sockets would keep the context from ending
-            self._asked.close(0)
-            self._teller.close(0)
-            raise
+            opened.pop_all()
 
     def admit(self, admission: Admission) -> None:
         """Answer for the listeners of its domain."""

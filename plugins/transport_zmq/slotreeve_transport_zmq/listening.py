@@ -143,7 +143,6 @@ class RouterEnd(SocketEnd):
         new_channel: Callable[[AcceptedLink], Channel],
         admission: Admission | None = None,
     ) -> None:
-        super().__init__(socket, flusher)
         self._admission = admission
         self._keys = admission.keys if admission is not None else None
         self._next_told = 0.0
@@ -167,6 +166,7 @@ class RouterEnd(SocketEnd):
         # Identities whose unread packets are dropped.
         self._forgotten: set[bytes] = set()
         self._monitor = Monitor(context, socket, _EVENTS, flusher.loop, self._happened, EVENTS_PAUSE_SECONDS)
+        super().__init__(socket, flusher)  # the loop keeps it; what can fail has come before
 
     def bind(self, endpoint: str) -> int:
         """Listen at a ``tcp://`` endpoint. Returns the port.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import zmq
 from slotreeve.clock import Clock
@@ -70,16 +71,19 @@ class ZmqTransport:
             return self.new_channel(link, hello, handler)
 
         shared, flusher = self._context(), self._flusher_of_loop()
-        context, admission = shared.context, self._admitted(shared)
+        context = shared.context
         draw_first_number()
-        socket = new_socket(context, zmq.ROUTER, endpoint, self._limits.max_frame_bytes)
-        if admission is not None:
-            secure_listener(socket, admission)
-        end = RouterEnd(context, socket, self._clock, flusher, self._counters, new_channel, admission)
         try:
-            port = end.bind(endpoint)
+            admission = self._admitted(shared)
+            with contextlib.ExitStack() as opened:
+                socket = opened.enter_context(new_socket(context, zmq.ROUTER, endpoint, self._limits.max_frame_bytes))
+                if admission is not None:
+                    secure_listener(socket, admission)
+                end = RouterEnd(context, socket, self._clock, flusher, self._counters, new_channel, admission)
+                opened.callback(end.dispose)
+                port = end.bind(endpoint)
+                opened.pop_all()
         except zmq.ZMQError as error:
-            end.dispose()
             raise AddressInUse(f"cannot listen at {address}: {error.strerror}") from None
         listener = ZmqListener(join_address(split_address(split_name(address)[1])[0], port), end, self)
         self._listeners[listener] = None
