@@ -61,6 +61,11 @@ class _State(Enum):
     CLOSED = auto()
 
 
+# A member of an enum takes ten times as long to look up as a global name; each frame needs several.
+_GREETING, _OPEN, _CLOSED = _State
+_MESSAGE, _REQUEST, _REPLY = Kind.MESSAGE, Kind.REQUEST, Kind.REPLY
+
+
 class Channel:
     """One end of a connection over a link; implements :class:`slotreeve.ports.Connection`.
 
@@ -119,7 +124,7 @@ class Channel:
         self._outbox = FrameQueue(limits)
         self._guard = GuardedHandler(self, handler, counters)
         self._requests = PendingRequests(clock, self._guard.fail_request, link.address)
-        self._state = _State.GREETING
+        self._state = _GREETING
         self._peer: Hello | None = None
         self._established: asyncio.Future[None] | None = None
         self._bad_frames = 0
@@ -146,7 +151,7 @@ class Channel:
     @property
     def closed(self) -> bool:
         """True once the connection has ended. It never opens again."""
-        return self._state is _State.CLOSED
+        return self._state is _CLOSED
 
     @property
     def proven(self) -> Principal | None:
@@ -169,7 +174,7 @@ class Channel:
 
     def send_encoded(self, frame: bytes, urgent: bool = False) -> None:
         """Queue an encoded message; raises as :meth:`slotreeve.ports.Connection.send`."""
-        if self._state is not _State.OPEN:
+        if self._state is not _OPEN:
             raise ConnectionLost(f"the connection to {self._link.address} has ended")
         size = len(frame)
         if size > self._limits.max_frame_bytes:
@@ -188,7 +193,7 @@ class Channel:
         RequestTimeout may come up to :data:`slotreeve_protocol.requests.TIMEOUT_GRAIN_SECONDS` late.
         """
         request_id = self._requests.new_id()
-        self.send_encoded(encode_frame(Kind.REQUEST, message, request_id), type(message) in URGENT)
+        self.send_encoded(encode_frame(_REQUEST, message, request_id), type(message) in URGENT)
         self._requests.add(request_id, answered, timeout_seconds)
 
     async def ask(self, message: Message, timeout_seconds: float) -> Message:
@@ -212,11 +217,11 @@ class Channel:
         A reply that is too large for a frame becomes ``Failed``. If twice as much waits as the queue may hold, the
         connection is closed and counted as back-pressure, because the caller could do nothing about an error.
         """
-        if self._state is not _State.OPEN:
+        if self._state is not _OPEN:
             return
-        frame = encode_frame(Kind.REPLY, message, request_id)
+        frame = encode_frame(_REPLY, message, request_id)
         if len(frame) > self._limits.max_frame_bytes:
-            frame = encode_frame(Kind.REPLY, Failed(FrameTooLarge.code, self._limits.too_large(len(frame))), request_id)
+            frame = encode_frame(_REPLY, Failed(FrameTooLarge.code, self._limits.too_large(len(frame))), request_id)
         if self._outbox.is_full(len(frame), SPARE_ROOM):
             self._counters.backpressure += 1
             self.close(f"{len(self._outbox)} replies were not read")
@@ -225,9 +230,9 @@ class Channel:
 
     def close(self, reason: str) -> None:
         """End the connection and tell the peer the reason. Does nothing once it has ended."""
-        if self._state is _State.GREETING:
+        if self._state is _GREETING:
             self._fail_greeting(Unreachable(f"{self._link.address}: {reason}"))
-        elif self._state is _State.OPEN:
+        elif self._state is _OPEN:
             self.ended_here = True
             self._end(reason)
             self._outbox.add(encode_frame(Kind.BYE, Goodbye(reason)))
@@ -237,7 +242,7 @@ class Channel:
     def expel(self, reason: str) -> None:
         """End the connection as :meth:`close` does, but as if the peer had ended it: nobody waits for it to come
         back."""
-        self.is_expelled = self._state is _State.OPEN
+        self.is_expelled = self._state is _OPEN
         self.close(reason)
         self.ended_here = False
 
@@ -278,7 +283,7 @@ class Channel:
 
     def receive(self, packet: bytes) -> None:
         """A packet arrived. Never raises: bad packets and frames are dropped and counted."""
-        if self._state is _State.CLOSED:
+        if self._state is _CLOSED:
             return
         self.heard_at = self._clock.now()
         if len(packet) > self._most_received:
@@ -294,7 +299,7 @@ class Channel:
     def reject(self, problem: str, oversize: bool = False) -> None:
         """A bad packet or frame arrived and was dropped. Count it, as malformed unless ``oversize``; after
         :data:`BAD_FRAMES_ALLOWED` of them, close the connection."""
-        if self._state is _State.CLOSED:
+        if self._state is _CLOSED:
             return
         if oversize:
             self._counters.oversize_frames += 1
@@ -311,32 +316,32 @@ class Channel:
             if not self._link.write(packet):
                 self._outbox.put_back(packet)
                 return False
-        if self._state is _State.CLOSED:
+        if self._state is _CLOSED:
             self._release()
         return True
 
     def lost(self, reason: str, nobody_listens: bool = False) -> None:
         """The link has ended; nothing more can be written. Does nothing once the channel has ended."""
-        if self._state is _State.GREETING:
+        if self._state is _GREETING:
             error = Unreachable(f"{self._link.address}: {reason}")
             error.nobody_listens = nobody_listens
             self._fail_greeting(error)
-        elif self._state is _State.OPEN:
+        elif self._state is _OPEN:
             self._end(reason)
         self._release()
 
     def abandon(self) -> None:
         """End without a goodbye and without calling the handler, as a killed process does. Requests are forgotten."""
-        self._state = _State.CLOSED
+        self._state = _CLOSED
         self._requests.take_all()
         self._release()
 
     # --- receiving -------------------------------------------------------------------------------------------
 
     def _receive_frame(self, frame: bytes) -> None:
-        if self._state is _State.CLOSED:
+        if self._state is _CLOSED:
             return
-        if self._state is _State.GREETING and len(frame) > LONGEST_GREETING_BYTES:
+        if self._state is _GREETING and len(frame) > LONGEST_GREETING_BYTES:
             self.reject(f"a greeting of {len(frame)} bytes; expected at most {LONGEST_GREETING_BYTES}")
             return
         try:
@@ -344,15 +349,15 @@ class Channel:
         except MalformedFrame as error:
             self.reject(str(error))
             return
-        if self._state is _State.GREETING:
+        if self._state is _GREETING:
             self._receive_greeting(kind, message)
             return
         try:
-            if kind is Kind.MESSAGE:
+            if kind is _MESSAGE:
                 self._handler.received(self, message, None)
-            elif kind is Kind.REQUEST:
+            elif kind is _REQUEST:
                 self._handler.received(self, message, request_id)
-            elif kind is Kind.REPLY:
+            elif kind is _REPLY:
                 answered = self._requests.take(request_id)
                 if answered is not None:  # otherwise it got RequestTimeout before
                     answered(message, None)
@@ -378,7 +383,7 @@ class Channel:
                 who = message.node[:LONGEST_NAME]
                 log.warning("refused %s (%s) at %s: %s", who, message.role, self._link.address, reason)
                 self._outbox.add(encode_frame(Kind.REFUSED, Goodbye(reason)))
-                self._state = _State.CLOSED
+                self._state = _CLOSED
                 self.flush()
                 self._release()
         elif kind is Kind.REFUSED and dialling and isinstance(message, Goodbye):
@@ -392,7 +397,7 @@ class Channel:
         self._peer = peer
         if peer.role not in SERVERS:
             self._most_received = min(self._most_received, FROM_A_CLIENT_BYTES)
-        self._state = _State.OPEN
+        self._state = _OPEN
         if self._established is None:
             self._outbox.add(encode_frame(Kind.WELCOME, self._hello), urgent=True)
         self._guard.opened()
@@ -403,9 +408,9 @@ class Channel:
             self._established.set_result(None)
 
     def _fail_greeting(self, error: Exception) -> None:
-        if self._state is not _State.GREETING:
+        if self._state is not _GREETING:
             return
-        self._state = _State.CLOSED
+        self._state = _CLOSED
         if self._established is not None and not self._established.done():
             self._established.set_exception(error)
         self._release()
@@ -413,7 +418,7 @@ class Channel:
     # --- ending ----------------------------------------------------------------------------------------------
 
     def _end(self, reason: str) -> None:
-        self._state = _State.CLOSED
+        self._state = _CLOSED
 
         def finish() -> None:
             for answered in self._requests.take_all():

@@ -7,6 +7,7 @@ bytes of request id (little-endian), then the message's MessagePack.
 from __future__ import annotations
 
 from enum import IntEnum
+from struct import Struct
 
 import msgspec
 from slotreeve.errors import MalformedFrame, ModelError
@@ -30,10 +31,12 @@ class Kind(IntEnum):
     BYE = 6
 
 
-_HEADS = {kind: bytes([WIRE_VERSION << 4 | kind]) for kind in Kind}
-_KINDS = {head[0]: kind for kind, head in _HEADS.items()}
-_MESSAGE_HEAD = _HEADS[Kind.MESSAGE]
 _WITH_ID = frozenset({Kind.REQUEST, Kind.REPLY})
+_LONG_HEAD = Struct("<BI")
+_HEADS = {kind: WIRE_VERSION << 4 | kind for kind in Kind}
+_MESSAGE_HEAD = bytes([_HEADS[Kind.MESSAGE]])
+# The kind of a frame by its head byte, and how long its head is.
+_KINDS = {head: (kind, _LONG_HEAD.size if kind in _WITH_ID else 1) for kind, head in _HEADS.items()}
 _encoder = msgspec.msgpack.Encoder()
 _decode = msgspec.msgpack.Decoder(AnyMessage).decode
 
@@ -58,8 +61,8 @@ def encode_frame(kind: Kind, message: Message, request_id: int = 0) -> bytes:
     """The frame of a message of any kind. Requests and replies carry ``request_id`` (0 .. 2^32-1). Raises as
     :func:`encode_message`."""
     if kind in _WITH_ID:
-        return _HEADS[kind] + request_id.to_bytes(4, "little") + _encode(message)
-    return _HEADS[kind] + _encode(message)
+        return _LONG_HEAD.pack(_HEADS[kind], request_id) + _encode(message)
+    return bytes((_HEADS[kind],)) + _encode(message)
 
 
 def decode_frame(frame: bytes) -> tuple[Kind, int, Message]:
@@ -70,20 +73,19 @@ def decode_frame(frame: bytes) -> tuple[Kind, int, Message]:
     """
     if not frame:
         raise MalformedFrame("an empty frame")
-    kind = _KINDS.get(frame[0])
-    if kind is None:
+    known = _KINDS.get(frame[0])
+    if known is None:
         raise MalformedFrame(
             f"head byte 0x{frame[0]:02x} is wire version {frame[0] >> 4}, kind {frame[0] & 15}; "
             f"this build speaks wire version {WIRE_VERSION}, kinds 0..{max(Kind)}"
         )
+    kind, start = known
     request_id = 0
-    start = 1
-    if kind in _WITH_ID:
-        if len(frame) < 5:
+    if start > 1:
+        if len(frame) < start:
             raise MalformedFrame(f"a {kind.name.lower()} of {len(frame)} bytes is cut short")
-        request_id = int.from_bytes(frame[1:5], "little")
-        start = 5
+        _, request_id = _LONG_HEAD.unpack_from(frame)
     try:
-        return kind, request_id, _decode(memoryview(frame)[start:])
+        return kind, request_id, _decode(frame[start:])
     except UNDECODABLE as error:
         raise MalformedFrame(f"a {kind.name.lower()} of {len(frame)} bytes: {error}") from None

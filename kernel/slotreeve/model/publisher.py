@@ -59,7 +59,10 @@ class Publisher(msgspec.Struct, array_like=True, frozen=True, gc=False):
     @property
     def weight(self) -> int:
         """1, and 1 more for each 2 KiB of payload. The size of a message is bounded by the weight of its records."""
-        return 1 + (payload_bytes(self.data) >> 11) if self.data is not None else 1
+        data = self.data
+        if data is None:
+            return 1
+        return 1 + ((len(data[0]) if len(data) == 1 else payload_bytes(data)) >> 11)
 
     def tombstone(self) -> Publisher:
         """The tombstone of this registration, of the same version and incarnation."""
