@@ -136,6 +136,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=5.0, help="length of a round")
     given = parser.parse_args()
+    # The process of the flood imports this file.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     size = ClusterSize(meta=1, data=1, session=1)
     with tempfile.TemporaryDirectory() as directory, LocalCluster(Path(directory), size) as cluster:
         print(json.dumps(run_async(measured(cluster, given.rounds, given.seconds)), indent=1))
