@@ -11,13 +11,26 @@ from slotreeve.errors import ConnectionLost, RequestTimeout, SlotreeveError
 from slotreeve.keys import Principal
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Message
-from slotreeve_protocol.client_messages import Get
+from slotreeve_protocol.client_messages import Datum, Get, Services
 from slotreeve_protocol.general_messages import Done
+from slotreeve_servers.node.deltas import PART_BYTES, size_of
 from slotreeve_servers.node.outbox import Peer
-from slotreeve_servers.session.records.lookups import AT_ONCE, Lookups, WaitingLookup
+from slotreeve_servers.session.records.lookups import (
+    FIRST_PARTS,
+    MEASURED,
+    MOST_OPEN,
+    NAME_BYTES,
+    OPEN_PARTS,
+    Lookups,
+    WaitingLookup,
+    bytes_of,
+)
 
+from tests.servers.push_scene import record
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 
+AT_ONCE = int(OPEN_PARTS / FIRST_PARTS)
+"""Before anything is known of the answers."""
 LEADER, OTHER = a_peer("data-1", Role.DATA), a_peer("data-2", Role.DATA)
 A, B = a_peer("a", Role.CLIENT), a_peer("b", Role.CLIENT)
 
@@ -108,6 +121,56 @@ def test_lookups_at_a_leader_that_has_gone_fail_all_of_them() -> None:
     assert all(isinstance(error, ConnectionLost) for error in scene.answers.values())
 
 
+def a_page(size: int, records: int = 1) -> Datum:
+    """A page of about so many bytes."""
+    padding = max(0, size // records - size_of(record("x-1", b"")))
+    return Datum("s", 1, [record("x-1", b"x" * padding)] * records)
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"), [(200, MOST_OPEN), (PART_BYTES // 32, MOST_OPEN), (PART_BYTES // 8, 32), (PART_BYTES, 4)]
+)
+def test_the_larger_its_answers_the_fewer_questions_are_at_a_leader(size: int, expected: int) -> None:
+    scene = Scene()
+    for number in range(1_000):
+        scene.ask(A, f"a{number}")
+    for number in range(20 * MEASURED):
+        scene.outbox.answer(a_page(size, 1 + number % 3))
+    assert expected <= len(scene.open()) <= expected + 1
+
+
+def test_a_leader_is_asked_for_one_however_large_its_answers_are() -> None:
+    scene = Scene()
+    for number in range(100):
+        scene.ask(A, f"a{number}")
+    for _ in range(8 * MEASURED):
+        scene.outbox.answer(a_page(50 * PART_BYTES))
+    assert len(scene.open()) == 1
+
+
+def test_what_failed_says_nothing_of_the_size_of_answers() -> None:
+    scene = Scene()
+    for number in range(1_000):
+        scene.ask(A, f"a{number}")
+    for _ in range(20 * MEASURED):
+        scene.outbox.answer(None, RequestTimeout("2 s"))
+    assert len(scene.open()) == AT_ONCE
+
+
+@given(st.lists(st.integers(0, 3_000), min_size=1, max_size=60))
+def test_a_few_records_tell_about_how_large_a_page_is(sizes: list[int]) -> None:
+    page = Datum("s", 1, [record("x-1", b"x" * size) for size in sizes])
+    exact = [size_of(record) for record in page.publishers]
+    assert min(exact) * len(sizes) <= bytes_of(page) <= max(exact) * len(sizes)
+    if len(sizes) < MEASURED:
+        assert bytes_of(page) == pytest.approx(sum(exact))
+
+
+def test_an_empty_page_a_refusal_and_a_list_have_a_size_too() -> None:
+    assert bytes_of(Datum("s", 1, [])) == bytes_of(Done()) == bytes_of(None) == 0
+    assert bytes_of(Services({"a": 1, "b": 2})) == 2 * NAME_BYTES
+
+
 @settings(derandomize=True)
 @given(st.lists(st.sampled_from(["a", "b", "other", "answer", "fail", "wait", "gone"]), max_size=80), st.integers(0, 3))
 def test_each_is_answered_once_in_the_order_of_its_client_and_nothing_is_kept_at_the_end(
@@ -125,7 +188,7 @@ def test_each_is_answered_once_in_the_order_of_its_client_and_nothing_is_kept_at
             scene.outbox.unreachable ^= {LEADER}
         elif scene.outbox.requests:
             scene.outbox.answer(*((Done(), None) if step == "answer" else (None, RequestTimeout("2 s"))))
-        assert len(scene.open()) <= AT_ONCE
+        assert len(scene.open()) <= MOST_OPEN
     while scene.outbox.requests:
         scene.outbox.answer(Done())
     scene.outbox.end_turn()

@@ -172,7 +172,7 @@ def test_a_read_is_answered_by_the_leader_and_repeated_while_it_does_not_serve()
         Reads(scene.outbox, scene.routes, Lookups(scene.outbox), lambda _: 0),
         Request(a_peer("tool", Role.TOOL), 3),
     )
-    reads.get(Get(SERVICE), request)
+    reads.get(request.peer, Get(SERVICE), request)
     scene.outbox.answer(Answers([SlotAnswer(0, Access.MIGRATING, 1)]), kind=Fetch)
     assert scene.outbox.take("replied") == []
     scene.outbox.advance(LOOK_SECONDS)
@@ -187,7 +187,7 @@ def test_a_reply_under_an_epoch_that_is_over_is_not_passed_on() -> None:
         Reads(scene.outbox, scene.routes, Lookups(scene.outbox), lambda _: 0),
         Request(a_peer("tool", Role.TOOL), 3),
     )
-    reads.get(Get(SERVICE), request)
+    reads.get(request.peer, Get(SERVICE), request)
     scene.table(2, "data-2")
     scene.outbox.answer(Datum(SERVICE, 5, []), kind=Fetch)
     assert scene.outbox.take("replied") == []
@@ -196,9 +196,8 @@ def test_a_reply_under_an_epoch_that_is_over_is_not_passed_on() -> None:
 def test_a_read_without_a_leader_fails_after_its_time_with_the_reason() -> None:
     scene = Scene()
     scene.routes.closed(LEADER)
-    Reads(scene.outbox, scene.routes, Lookups(scene.outbox), lambda _: 0).get(
-        Get(SERVICE), Request(a_peer("tool", Role.TOOL), 3)
-    )
+    tool = a_peer("tool", Role.TOOL)
+    Reads(scene.outbox, scene.routes, Lookups(scene.outbox), lambda _: 0).get(tool, Get(SERVICE), Request(tool, 3))
     scene.outbox.advance(GIVE_UP_SECONDS + 2 * LOOK_SECONDS)
     (replied,) = scene.outbox.take("replied")
     assert isinstance(replied.what, Failed)
@@ -211,9 +210,9 @@ class ListingScene(Scene):
     def __init__(self, page: ListedUpTo | None = None) -> None:
         super().__init__()
         self.leaders_are("data-1", "data-2", epoch=2)
-        Listings(self.outbox, self.routes, ByLength(), Lookups(self.outbox)).answer(
-            ListServices("", page), Request(a_peer("tool", Role.TOOL), 3)
-        )
+        tool = a_peer("tool", Role.TOOL)
+        listings = Listings(self.outbox, self.routes, ByLength(), Lookups(self.outbox))
+        listings.answer(tool, ListServices("", page), Request(tool, 3))
 
     def leaders_are(self, *names: str | None, epoch: int) -> None:
         rows = tuple(Slot(number, name, epoch, ()) for number, name in enumerate(names))
@@ -280,9 +279,8 @@ def test_a_listing_fails_after_its_time_with_the_reason() -> None:
 
 def test_there_are_no_services_before_there_is_a_table() -> None:
     outbox = RecordingOutbox()
-    Listings(outbox, Routes(), ByLength(), Lookups(outbox)).answer(
-        ListServices(""), Request(a_peer("tool", Role.TOOL), 3)
-    )
+    tool = a_peer("tool", Role.TOOL)
+    Listings(outbox, Routes(), ByLength(), Lookups(outbox)).answer(tool, ListServices(""), Request(tool, 3))
     assert outbox.take("replied")[0].what == Services({})
 
 
@@ -307,7 +305,7 @@ def test_a_client_is_listed_what_it_may_read_and_no_page_ends_with_another_name(
     peer.proven = Principal("shop", Role.CLIENT, "k" * 40, ("read:open*",))
     found, after = list[str](), ListedUpTo()
     for _ in range(40):
-        listings.answer(ListServices("", after), Request(peer, 1))
+        listings.answer(peer, ListServices("", after), Request(peer, 1))
         while scene.outbox.requests or not any(effect.kind == "replied" for effect in scene.outbox.effects):
             if not scene.outbox.requests:
                 scene.outbox.advance(PAGE_PAUSE_SECONDS)
@@ -354,7 +352,7 @@ def test_names_that_a_client_may_not_read_leave_nothing_behind() -> None:
     reads = Reads(scene.outbox, scene.routes, Lookups(scene.outbox), scene.registrations.slot)
     for number in range(10):
         with pytest.raises(Forbidden):
-            reads.get(Get(f"secret.{number}#@#a#@#b"), Request(peer, number))
+            reads.get(peer, Get(f"secret.{number}#@#a#@#b"), Request(peer, number))
     assert scene.registrations._known_slots == {}
 
 

@@ -171,8 +171,8 @@ class SessionCore:
                 GetDelays: self.delays.answer,
             },
             {
-                Get: self._limited(lambda peer, message, request: self._reads.get(message, request)),
-                ListServices: self._limited(lambda peer, message, request: self._listings.answer(message, request)),
+                Get: self._limited(self._reads.get),
+                ListServices: self._limited(self._listings.answer),
                 **dict.fromkeys(
                     (RegisterLeases, RenewLeases, EndLeases), self._limited(self._lease_requests.answer, weight_of)
                 ),

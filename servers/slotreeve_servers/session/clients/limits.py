@@ -36,7 +36,7 @@ class ClientLimits:
         self.hit = 0
         self._connections: Counter[str] = Counter()
         # By the holder of the key: how many requests it may make at once, as of then; who has asked last is the last.
-        self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
+        self._buckets: OrderedDict[Hashable, list[float]] = OrderedDict()
 
     def is_near(self, client: ConnectedClient, weight: int) -> bool:
         """Whether a record of this weight must be looked at by :meth:`check_registration`. It costs next to nothing."""
@@ -101,10 +101,14 @@ class ClientLimits:
         """
         rate, buckets, holder = self.rules.most_requests_per_second, self._buckets, client.peer.holder
         most = max(1.0, rate * BURST_SECONDS)
-        left, asked_at = buckets.pop(holder, (most, attended))
-        left = min(most, left + rate * (attended - asked_at))
-        buckets[holder] = max(left - weight, -most) if left >= 1 else left, attended
-        for _ in range(2):  # more go than come, and no request pays for many
+        bucket = buckets.get(holder)
+        if bucket is None:
+            bucket = buckets[holder] = [most, attended]
+        else:
+            buckets.move_to_end(holder)
+        left = min(most, bucket[0] + rate * (attended - bucket[1]))
+        bucket[0], bucket[1] = max(left - weight, -most) if left >= 1 else left, attended
+        for _ in range(2 if len(buckets) > 1 else 0):  # more go than come, and no request pays for many
             if rate * (attended - next(iter(buckets.values()))[1]) > 2 * most:
                 buckets.popitem(last=False)  # it is full again
         if left < 1:

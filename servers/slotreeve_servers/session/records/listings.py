@@ -46,9 +46,9 @@ class Listings:
         no_leader = partial(self._fail, why="a slot has no leader that can be reached")
         self._waits = LeaderWaits[_Wish](outbox, lambda _: routes.led() is not None, self._try, no_leader)
 
-    def answer(self, asked: ListServices, request: Request) -> None:
+    def answer(self, peer: Peer, asked: ListServices, request: Request) -> None:
         """Ask every slot leader; the reply is Services, or Failed."""
-        permit = permit_of(request.peer.proven)
+        permit = permit_of(peer.proven)
         self._try(_Wish(asked, request, self._outbox.now() + GIVE_UP_SECONDS, permit))
 
     def _try(self, wish: _Wish) -> None:

@@ -10,16 +10,34 @@ from functools import partial
 
 from slotreeve.errors import ConnectionLost, RequestTimeout
 from slotreeve.ports import Message
+from slotreeve_protocol.client_messages import Datum, Services
 
+from slotreeve_servers.node.deltas import size_of
 from slotreeve_servers.node.fair_queue import FairQueue
 from slotreeve_servers.node.outbox import Answered, Outbox, Peer
 
-AT_ONCE = 16
-"""So many questions to one leader may be without an answer. Each answer may be a whole page of a service, and an
+MOST_OPEN = 64
+"""So many questions to one leader may be without an answer."""
+OPEN_PARTS = 4
+"""The answers to them may be so many times ``node.part_bytes`` large, as far as earlier answers tell: an
 acknowledgement waits behind those that the leader has sent. The original has no bound."""
+FIRST_PARTS = 0.25
+"""An answer of a leader that has not answered yet may be so large, in the same unit."""
+MEASURED = 8
+"""One of so many answers is measured, by about so many of its records. It counts as much as all before it together."""
+NAME_BYTES = 48
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+def bytes_of(reply: Message | None) -> float:
+    """About how large an answer is."""
+    if isinstance(reply, Datum):
+        records = reply.publishers
+        sample = records[:: len(records) // MEASURED + 1]
+        return sum(map(size_of, sample)) * len(records) / len(sample) if sample else 0
+    return NAME_BYTES * len(reply.counts) if isinstance(reply, Services) else 0
+
+
+@dataclass(slots=True, eq=False)
 class WaitingLookup:
     """A question that was not sent yet.
 
@@ -40,12 +58,30 @@ class AskedLeader:
     """The lookups at one leader.
 
     Attributes:
+        part_bytes: see :attr:`slotreeve_servers.node.outbox.Outbox.part_bytes`.
+        answer_bytes: how large the next answer is, as far as those before it tell.
+        answers: how many came.
         open: questions without an answer.
         waiting: those that wait, by the holder of the key of who asks.
     """
 
+    part_bytes: int
+    answer_bytes: float
+    answers: int = 0
     open: int = 0
     waiting: FairQueue[WaitingLookup] = field(default_factory=FairQueue)
+
+    @property
+    def takes_more(self) -> bool:
+        """Whether it may be asked for one more: where none is open, it may."""
+        return self.open < MOST_OPEN and self.open * self.answer_bytes < OPEN_PARTS * self.part_bytes
+
+    def answered(self, reply: Message | None) -> None:
+        """One question was answered, or failed."""
+        self.open -= 1
+        self.answers += 1
+        if not self.answers % MEASURED and reply is not None:
+            self.answer_bytes = (self.answer_bytes + bytes_of(reply)) / 2
 
 
 class Lookups:
@@ -67,14 +103,19 @@ class Lookups:
     def ask(self, leader: Peer, lookup: WaitingLookup) -> None:
         """Ask the leader. ``lookup.answered`` is called once, with an error where the leader
         cannot be asked, maybe before this method has returned; not at all where the client has gone."""
-        asked = self._leaders.setdefault(leader, AskedLeader())
-        asked.waiting.add(lookup.client.holder, lookup)
-        self._go_on(leader, asked)
+        asked = self._leaders.get(leader)
+        if asked is None:
+            part_bytes = self._outbox.part_bytes
+            asked = self._leaders[leader] = AskedLeader(part_bytes, FIRST_PARTS * part_bytes)
+        if asked.waiting or not asked.takes_more:
+            asked.waiting.add(lookup.client.holder, lookup)
+        elif not self._ask(leader, asked, lookup):
+            self._forget_idle(leader, asked)
 
     def _go_on(self, leader: Peer, asked: AskedLeader) -> None:
         """Ask the next ones. Once one cannot be asked, most probably all that wait cannot: they are gone through in
         parts."""
-        while asked.waiting and asked.open < AT_ONCE:
+        while asked.waiting and asked.takes_more:
             if not self._ask_next(leader, asked):
                 self._outbox.pace(self._work_off, leader)
                 return
@@ -82,14 +123,14 @@ class Lookups:
 
     def _work_off(self, leader: Peer) -> Iterator[None]:
         asked = self._leaders.get(leader)
-        while asked is not None and asked.waiting and asked.open < AT_ONCE:
+        while asked is not None and asked.waiting and asked.takes_more:
             self._ask_next(leader, asked)
             yield
         if asked is not None:
             self._forget_idle(leader, asked)
 
     def _ask_next(self, leader: Peer, asked: AskedLeader) -> bool:
-        """Take the next one. Returns whether the leader was asked."""
+        """Take the next one that waits. Returns whether the leader was asked."""
         lookup = asked.waiting.take()
         if self._outbox.silent_for(lookup.client) == math.inf:
             return False
@@ -97,6 +138,9 @@ class Lookups:
             self.shed += 1
             lookup.answered(None, RequestTimeout(f"{leader.node} is asked for more than it can answer in time"))
             return False
+        return self._ask(leader, asked, lookup)
+
+    def _ask(self, leader: Peer, asked: AskedLeader, lookup: WaitingLookup) -> bool:
         asked.open += 1
         answered = partial(self._answered, leader, asked, lookup)
         if self._outbox.ask(leader, lookup.message, answered, lookup.timeout_seconds):
@@ -112,6 +156,9 @@ class Lookups:
     def _answered(
         self, leader: Peer, asked: AskedLeader, lookup: WaitingLookup, reply: Message | None, error: Exception | None
     ) -> None:
-        asked.open -= 1
+        asked.answered(reply)
         lookup.answered(reply, error)
-        self._go_on(leader, asked)
+        if asked.waiting:
+            self._go_on(leader, asked)
+        elif not asked.open:
+            self._forget_idle(leader, asked)

@@ -13,7 +13,7 @@ from slotreeve_protocol.client_messages import Datum, Get
 from slotreeve_protocol.general_messages import Failed
 from slotreeve_protocol.slot_messages import Fetch
 
-from slotreeve_servers.node.outbox import Outbox, Request
+from slotreeve_servers.node.outbox import Outbox, Peer, Request
 from slotreeve_servers.session.clients.permits import permit_of
 from slotreeve_servers.session.records.leader_waits import LeaderWaits
 from slotreeve_servers.session.records.lookups import Lookups, WaitingLookup
@@ -23,7 +23,7 @@ GIVE_UP_SECONDS = 4.0
 ASK_SECONDS = 2.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Read:
     """One page of a service to be read for one request, until a deadline on the server's clock."""
 
@@ -45,14 +45,14 @@ class Reads:
         no_leader = partial(self._fail, why="it has no leader that can be reached")
         self._waits = LeaderWaits[Read](outbox, self._is_led, self._try, no_leader)
 
-    def get(self, page: Get, request: Request) -> None:
-        """Read one page of a service; the reply is a Datum, or Failed.
+    def get(self, peer: Peer, page: Get, request: Request) -> None:
+        """Read one page of a service for a client; the reply is a Datum, or Failed.
 
         Raises:
             Forbidden: who asks may not see the service.
             ModelError: this cannot be a data info id.
         """
-        permit = permit_of(request.peer.proven)
+        permit = permit_of(peer.proven)
         if permit is not None:
             permit.check(Right.READ, page.data_info_id)
         slot = self._slot_of(page.data_info_id)
