@@ -18,7 +18,7 @@ from slotreeve_servers.data.replication.in_sync import InSync
 from slotreeve_servers.data.slots.slots import HeldSlot
 from slotreeve_servers.meta.arranging import arranger, copy_steps
 from slotreeve_servers.meta.arranging.arranger import CopyReports
-from slotreeve_servers.meta.arranging.copy_steps import CopyReport, CopyStep, Rank, RowChange
+from slotreeve_servers.meta.arranging.copy_steps import CopyReport, Rank, RowChange
 from slotreeve_servers.meta.members.heartbeats import LastHeartbeats
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_simulator.process_clock import ProcessClock
@@ -157,10 +157,8 @@ def _learners_first() -> Patch:
     original = copy_steps._succeed
 
     def succeed(change: RowChange, target: Slot, live: Set[str], rank: Rank, why: str) -> None:
-        learners = [name for name in change.row.learners if name in live]
-        if learners:
-            change.lead(CopyStep.UNCLEAN, learners[0], "made up")
-        original(change, target, live, rank, why)
+        in_sync = change.row.followers if live & set(change.row.learners) else ()
+        original(change, target, live - set(in_sync), rank, why)
 
     return replaced(copy_steps, "_succeed", succeed)
 
