@@ -153,6 +153,15 @@ def test_a_request_pays_for_the_ends_of_two_forgotten_budgets_at_most() -> None:
         assert len(limits._buckets) == max(1, 8 - 2 * number)
 
 
+def test_one_that_asks_all_the_time_does_not_keep_the_budgets_of_others() -> None:
+    limits, clients = ClientLimits(FEW), [ConnectedClient(a_peer(f"c{n}", Role.CLIENT), 0.0) for n in range(10)]
+    for client in clients:
+        limits.check_request(client, 0.0)
+    for second in range(1, 20):
+        limits.check_request(clients[0], float(second))
+    assert list(limits._buckets) == [clients[0].peer]
+
+
 def test_a_client_may_have_so_many_bytes() -> None:
     scene = Scene()
     scene.limits.rules = FEW

@@ -21,6 +21,7 @@ from slotreeve_servers.session.records.lookups import (
     MOST_OPEN,
     NAME_BYTES,
     OPEN_PARTS,
+    AskedLeader,
     Lookups,
     WaitingLookup,
     bytes_of,
@@ -164,6 +165,36 @@ def test_a_few_records_tell_about_how_large_a_page_is(sizes: list[int]) -> None:
     assert min(exact) * len(sizes) <= bytes_of(page) <= max(exact) * len(sizes)
     if len(sizes) < MEASURED:
         assert bytes_of(page) == pytest.approx(sum(exact))
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 63, 64, 1_000])
+def test_a_page_of_equal_records_is_as_large_as_they_are_together(count: int) -> None:
+    page = Datum("s", 1, [record("x-1", b"x" * 100)] * count)
+    assert bytes_of(page) == pytest.approx(count * size_of(page.publishers[0]))
+
+
+def test_one_answer_that_is_measured_counts_as_much_as_all_before_it() -> None:
+    asked = AskedLeader(PART_BYTES, answer_bytes=PART_BYTES / 8)
+    for _ in range(MEASURED):
+        asked.open += 1
+        asked.answered(a_page(PART_BYTES))
+    assert asked.answer_bytes == pytest.approx(PART_BYTES * 9 / 16, rel=0.01)
+    assert asked.open == 0
+
+
+def test_none_overtakes_those_that_wait_while_they_are_gone_through_in_parts() -> None:
+    scene = Scene()
+    for number in range(AT_ONCE + 300):
+        scene.ask(A, f"a{number:03}", seconds=1.0 if AT_ONCE <= number < AT_ONCE + 200 else 9.0)
+    scene.outbox.turn_steps = 50
+    scene.outbox.advance(1.5)
+    scene.outbox.requests.pop(0).answered(Done(), None)
+    scene.ask(A, "last", seconds=9.0)
+    assert "last" not in scene.open()
+    scene.outbox.end_turn()
+    while scene.outbox.requests:
+        scene.outbox.answer(Done())
+    assert list(scene.answers)[-1] == "last"
 
 
 def test_an_empty_page_a_refusal_and_a_list_have_a_size_too() -> None:
