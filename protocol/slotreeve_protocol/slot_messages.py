@@ -38,8 +38,9 @@ class SlotWrite(msgspec.Struct, array_like=True, frozen=True):
     ``records``: records and tombstones; each replaces only an older one. ``gone``: tombstones of registrations whose
     client has left; each removes its record only if that is not newer and belongs to the same session process.
     ``purged`` (leader to follower only): (data info id, register id) of records to remove without a tombstone.
-    ``lost``: as ``gone``, but the client did not say so: its connection ended or it is silent. The leader holds such
-    removals back where they are many (docs/endings.md).
+    ``lost`` (session to leader only): records whose client did not say so: its connection ended, or it is silent. The
+    sender keeps them until the leader says that they are over (``Changed``); one of release 0.1 sends their tombstones,
+    and keeps nothing (docs/endings.md).
     ``waited_us``: for how long the oldest of this has waited at the sender, in microseconds on its clock.
     """
 
@@ -135,9 +136,13 @@ class DatumChange(msgspec.Struct, array_like=True, frozen=True):
 
 class Changed(Message, frozen=True, tag=43):
     """Data leader to the sessions that declared interest: these services have changed. As a request, it carries one
-    part of a large service: the leader sends the next part when the reply (Done) has arrived."""
+    part of a large service: the leader sends the next part when the reply (Done) has arrived.
+
+    ``over``: tombstones of registrations that the receiver has reported as lost: they have ended, or their clients have
+    sent newer ones."""
 
     changes: list[DatumChange]
+    over: list[Publisher] = msgspec.field(default_factory=list)
 
 
 class Fetch(Message, frozen=True, tag=44):

@@ -59,6 +59,56 @@ async def test_nothing_vanishes_while_the_session_servers_are_cut_off_from_the_m
         assert min(view.fewest.values()) == 1
 
 
+@simulated
+async def test_a_client_that_sends_everything_again_while_the_last_copy_dies_is_missed_by_nobody(
+    rng: random.Random,
+) -> None:
+    async with SimulatedCluster(rng, data=1) as cluster:
+        provider = cluster.client("session-1", "session-2", name="provider", window=1, batch=1)
+        consumer = cluster.client(name="consumer")
+        await published(provider, SERVICES)
+        view = Fewest(consumer, SERVICES)
+        await view.ready()
+        await asyncio.sleep(5)
+        (before,) = (at for at in ("session-1", "session-2") if cluster.network.cut("provider", at))
+        cluster.network.partition(["provider"], [before])
+        cluster.kill("data-1")
+        await asyncio.sleep(3)  # its former session server vouches for it no more
+        await cluster.start("data-2")
+        await cluster.ready()
+        await asyncio.sleep(10)
+        assert len(SERVICES) == sum(view.fewest.values())
+        assert stored_by_sessions(cluster) == len(SERVICES), "the further copy is dropped"
+
+
+@simulated
+async def test_clients_whose_loss_the_dead_leader_knew_are_not_seen_for_long_under_one_without_a_copy(
+    rng: random.Random,
+) -> None:
+    async with SimulatedCluster(rng, data=1) as cluster:
+        providers = [cluster.client("session-1", name=f"provider-{number}") for number in range(10)]
+        for number, provider in enumerate(providers):
+            await published(provider, SERVICES[4 * number : 4 * number + 4])
+        view = Fewest(cluster.client("session-2", name="consumer"), SERVICES)
+        await view.ready()
+        for number in range(10):
+            cluster.kill(f"provider-{number}")
+        await asyncio.sleep(1.5)  # so many have the grace
+        assert cluster.data("data-1").core.endings.held == len(SERVICES)
+        cluster.kill("data-1")
+        await cluster.start("data-2")
+        await cluster.ready()
+        assert stored_by_sessions(cluster) == len(SERVICES)
+        await cluster.until(lambda: not any(s.instances for s in view.subscriptions), "nobody sees them any more", 10)
+        await cluster.until(lambda: stored_by_sessions(cluster) == 0, "the further copy is dropped", 1)
+
+
+def stored_by_sessions(cluster: SimulatedCluster) -> int:
+    """Number of the records that both session servers have."""
+    cores = [cluster.session(name).core for name in ("session-1", "session-2")]
+    return sum(store.size for core in cores for store in core.registrations.stores.values())
+
+
 DATAS = ["data-1", "data-2", "data-3"]
 
 

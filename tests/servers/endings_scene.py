@@ -52,7 +52,7 @@ class EndingsScene:
         self.brake = Brake(limits_of(rules))
         self.endings = Endings(self.outbox, self.slots, self, self.sessions, rules, self.brake)
         self.endings.leases = self
-        self.lost_clients = LostClients(self.outbox, self.slots, self.sessions, self.endings, rules)
+        self.lost_clients = LostClients(self.outbox, self.slots, self, self.sessions, self.endings, rules)
         self.answers, self.confirms, self.heard = True, True, True
         self.regained_at = -math.inf
         self.reasons: dict[str, str] = {}
@@ -100,7 +100,7 @@ class EndingsScene:
 
     def lose(self, *records: Publisher) -> int:
         """session-1 reports that it has lost the clients of these records."""
-        return self.endings.lost(LostRecord(self.slot, one, leaves_tombstone=True) for one in records)
+        return self.endings.lost(LostRecord(self.slot, one, is_reported=True) for one in records)
 
     def say(self, *records: Publisher) -> None:
         """The clients of these records say that they leave."""

@@ -83,11 +83,12 @@ class Scene:
         self.outbox.end_turn()
 
     def accept(self) -> list[Publisher]:
-        """The leader stores every write that is on its way; returns the tombstones of departures."""
+        """The leader stores every write that is on its way; returns the tombstones of those that said so,
+        and the records of lost clients."""
         gone: list[Publisher] = []
         while any(isinstance(r.message, Write) for r in self.outbox.requests):
             request = next(r.message for r in self.outbox.requests if isinstance(r.message, Write))
-            gone += [tombstone for batch in request.batches for tombstone in (*batch.gone, *batch.lost)]
+            gone += [each for batch in request.batches for each in (*batch.gone, *batch.lost)]
             answers = [SlotAnswer(b.slot, Access.ACCEPT, b.leader_epoch) for b in request.batches]
             self.outbox.answer(Answers(answers), kind=Write)
         return gone

@@ -48,6 +48,8 @@ def describe(message: Message) -> str:
             wanted = [f"{_service(k.data_info_id)} at {_version(k.version)}" for i in interests for k in i.wanted]
             unwanted = [_service(name) for i in interests for name in i.unwanted]
             return "DeclareInterest " + ", ".join([*wanted, *(f"no more {name}" for name in unwanted)])
+        case Changed([], over):
+            return f"Changed over {records_text(over)}"
         case Changed(changes):
             steps = [
                 f"{_version(c.from_version)}..{_version(c.version)} {records_text(c.changed)}{_removed(c.removed)}"

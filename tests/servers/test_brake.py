@@ -17,7 +17,7 @@ SLOT = HeldSlot(Slot(0, "data-1", 1, ()), True)
 
 def lost(client: str, service: str = "s") -> Ending:
     one = Publisher(f"{client}-1", service, 1, 1, "session-1@1", "", (b"x",))
-    return LostRecord(SLOT, one, leaves_tombstone=True)
+    return LostRecord(SLOT, one, is_reported=True)
 
 
 def lease(lease_id: str, service: str = "s") -> Ending:

@@ -21,11 +21,13 @@ from slotreeve_protocol.slot_messages import (
     Changed,
     Compare,
     Compared,
+    Confirm,
     DatumChange,
     DeclareInterest,
     Fetch,
     Follow,
     Known,
+    Presence,
     SlotDifference,
     SlotInterest,
     SlotWrite,
@@ -85,8 +87,15 @@ class DataScene:
         self.compared("session-1", "session-2")
         return self
 
-    def write(self, *records: Publisher, gone: tuple[Publisher, ...] = (), epoch: int = 1, slot: int = 0) -> Access:
-        message = Write([SlotWrite(slot, epoch, [*records], [*gone], [])])
+    def write(
+        self,
+        *records: Publisher,
+        gone: tuple[Publisher, ...] = (),
+        lost: tuple[Publisher, ...] = (),
+        epoch: int = 1,
+        slot: int = 0,
+    ) -> Access:
+        message = Write([SlotWrite(slot, epoch, [*records], [*gone], [], [*lost])])
         reply = deliver(self.outbox, self.core.handlers, self.sessions["session-1"], message)
         assert isinstance(reply, Answers)
         return reply.answers[0].access
@@ -194,6 +203,30 @@ def test_the_records_of_a_session_process_that_does_not_come_back_expire_after_t
             request.answered(Answers([]), None)
     scene.outbox.advance(1.0)
     assert scene.held() == ["r2"]
+
+
+def test_a_leader_without_a_copy_takes_what_a_lost_client_published_from_the_session_server_that_reports_it() -> None:
+    scene = DataScene()
+    scene.open("session-1", "session-2")
+    scene.view(Slot(0, "data-1", 1, ()))
+    deliver(scene.outbox, scene.core.handlers, scene.sessions["session-2"], Presence(["client"], []))
+    lost, known = record("client-1"), record("client-2")
+    scene.write(known)
+    before = scene.core.slots.held[0].writes
+    scene.write(lost=(lost, known))
+    assert scene.held() == ["client-1", "client-2"]
+    assert scene.core.slots.held[0].writes == before + 1, "what it has is not stored again"
+    scene.compared("session-1", "session-2")
+    scene.outbox.advance(10.0)
+    assert scene.held() == ["client-1", "client-2"], "its client sends everything again"
+    deliver(scene.outbox, scene.core.handlers, scene.sessions["session-2"], Presence([], ["client"]))
+    scene.outbox.advance(0.3)
+    for request in [each for each in scene.outbox.requests if isinstance(each.message, Confirm)]:
+        request.answered(Answers([]), None)
+    scene.outbox.advance(0.3)
+    assert scene.held() == []
+    scene.write(lost=(lost,))
+    assert scene.held() == [], "what has ended does not come back with a late report"
 
 
 def test_a_slot_does_not_wait_for_one_silent_session_server_for_ever_but_for_two() -> None:

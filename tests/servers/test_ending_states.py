@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
-from slotreeve_protocol.slot_messages import SlotWrite
+from slotreeve_protocol.slot_messages import Changed, SlotWrite
 from slotreeve_servers.data.endings.ending import TRANSITIONS, EndingEvent, EndingState
 from slotreeve_servers.data.endings.endings import RETURNING
 from slotreeve_servers.data.endings.presence import FEW_CLIENTS, client_of
@@ -92,6 +92,8 @@ class Twin(EndingsScene):
         self.returned_at: dict[str, float] = {}
         self.left_at: dict[str, float] = {}
         self.early: list[str] = []
+        self.reported: list[Publisher] = []
+        self.told: list[Publisher] = []
         self.links: dict[Peer, Peer] = {}
 
     def store(self, slot: HeldSlot, write: SlotWrite, reasons: object = None) -> None:
@@ -118,6 +120,18 @@ class Twin(EndingsScene):
         assert life.lost_at is not None
         lately = sum(at > self.now - 2 * GRACE + SLACK for at in self.left_at.values())
         return self.now >= life.lost_at + (GRACE if lately > FEW_CLIENTS else 0.0)
+
+    def hears(self) -> None:
+        """Session servers are told what is over: the slot has it no more, or a newer one, or its client has said that
+        it leaves, so that its session server keeps no copy."""
+        for effect in self.outbox.take("sent"):
+            if isinstance(effect.what, Changed):
+                for tombstone in effect.what.over:
+                    found = self.slot.store.find(tombstone)
+                    is_held = found is not None and not found.newer_than(tombstone)
+                    if is_held and not self.lives[client_of(tombstone.register_id)].said:
+                        self.early.append(f"{tombstone} is told to be over at {self.now}")
+                    self.told.append(tombstone)
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
@@ -148,7 +162,8 @@ class Twin(EndingsScene):
         if life.record in self.held and life.at in self.living and life.lost_at is None and not life.said:
             life.lost_at = self.left_at[name] = self.now
             assert life.record is not None
-            self.lost_clients.reported(self.slot, [life.record.tombstone()])
+            self.reported.append(life.record)
+            self.lost_clients.reported(self.slot, [life.record])
 
     def says(self, name: str) -> None:
         life = self.lives[name]
@@ -217,6 +232,8 @@ class Twin(EndingsScene):
         for life in self.lives.values():
             if life.at is at and life.record is not None and life.lost_at is None and not life.said:
                 self.put(life.record)  # what has ended meanwhile is found by the comparison on linking
+        kept = [one for one in self.reported if one.session == at.process_id and one.tombstone() not in self.told]
+        self.lost_clients.reported(self.slot, kept)
 
     def step(self, rng: random.Random) -> None:
         """One thing happens."""
@@ -259,13 +276,18 @@ def test_nothing_ends_that_a_list_of_facts_keeps_and_everything_else_ends(seed: 
     twin.outbox.turn_steps = rng.choice([1, 3, 1_000_000])
     for _ in range(steps):
         twin.step(rng)
+        twin.hears()
         assert twin.early == []
     twin.answers = True
     for name in twin.lives:
         for at in list(twin.arriving[name]):
             twin.arrived_at(name, at)
     twin.until(twin.now + 5 * RETURNING * GRACE + rules.brake_hold_seconds)
+    twin.hears()
     assert twin.early == []
+    assert {one.session for one in twin.told} <= {peer.process_id for peer in (SESSION_1, SESSION_2, SESSION_3)}
+    linked = {peer.process_id for peer in twin.sessions.connections}
+    assert {str(one.tombstone()) for one in twin.reported if one.session in linked} <= {str(one) for one in twin.told}
     gone = twin.died_at.keys()
     kept = {
         name

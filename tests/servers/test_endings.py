@@ -122,7 +122,7 @@ def test_what_a_client_has_sent_later_does_not_end_by_an_older_word_that_comes_l
 
 def test_what_a_comparison_misses_ends_without_a_tombstone() -> None:
     scene = EndingsScene(clients=1)
-    scene.endings.lost([LostRecord(scene.slot, scene.records[0], leaves_tombstone=False)])
+    scene.endings.lost([LostRecord(scene.slot, scene.records[0])])
     assert scene.ended(0.05) == {"client0"}
     assert scene.slot.store.tombstones == {}
 
@@ -356,7 +356,7 @@ def test_what_was_sent_again_before_it_was_found_to_be_lost_is_not_lost_and_show
     scene = EndingsScene(clients=2)
     scene.put(record(1, incarnation=2, session=SESSION_2))
     scene.dies(SESSION_1)
-    late = LostRecord(scene.slot, scene.records[1], leaves_tombstone=False, gone=SESSION_1.process_id)
+    late = LostRecord(scene.slot, scene.records[1], gone=SESSION_1.process_id)
     assert scene.endings.lost([late]) == 0
     assert scene.ended(RETURNING * GRACE - 0.1) == set()
     assert scene.ended(RETURNING * GRACE + LATE) == {"client0"}
@@ -617,7 +617,7 @@ def test_a_data_server_that_no_session_server_is_linked_to_ends_nothing() -> Non
     scene = EndingsScene(clients=1)
     for peer in (SESSION_1, SESSION_2):
         scene.outbox.silence[peer] = LINK_SILENCE_SECONDS
-    scene.endings.lost([LostRecord(scene.slot, scene.records[0], leaves_tombstone=False)])
+    scene.endings.lost([LostRecord(scene.slot, scene.records[0])])
     lease = a_lease(scene, "l", 1.0)
     assert scene.ended(60.0) == set()
     del scene.outbox.silence[SESSION_2]
@@ -645,7 +645,7 @@ def test_what_may_end_in_a_slot_that_has_moved_concerns_its_next_leader() -> Non
 
 def test_what_a_slot_held_before_it_moved_does_not_replace_what_it_holds_since_it_is_back() -> None:
     scene = EndingsScene(clients=1)
-    former = LostRecord(scene.slot, scene.records[0], leaves_tombstone=False)
+    former = LostRecord(scene.slot, scene.records[0])
     scene.table("data-2", epoch=2)
     scene.table("data-1", epoch=3)
     scene.endings.table_changed()

@@ -6,9 +6,11 @@ from __future__ import annotations
 import pytest
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
-from slotreeve_protocol.slot_messages import Answers, Confirm
+from slotreeve_protocol.slot_messages import Answers, Changed, Confirm
 from slotreeve_servers.data.endings import ending_rounds
+from slotreeve_servers.data.endings.ending import LostRecord
 from slotreeve_servers.data.endings.endings import RETURNING
+from slotreeve_servers.data.endings.over import TOLD_AT_ONCE
 from slotreeve_servers.data.endings.sessions import LINK_SILENCE_SECONDS
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.node.outbox import Peer
@@ -36,7 +38,72 @@ class Scene(EndingsScene):
         return self.left
 
     def report(self, *records: Publisher) -> None:
-        self.lost_clients.reported(self.slot, [one.tombstone() for one in records])
+        self.lost_clients.reported(self.slot, list(records))
+
+    def told_over(self, peer: Peer = SESSION_1) -> list[str]:
+        """Register ids of what this session server was told to be over, since it was asked before."""
+        self.outbox.end_turn()
+        told = [effect.what for effect in self.outbox.take("sent") if effect.peer is peer]
+        return [one.register_id for message in told if isinstance(message, Changed) for one in message.over]
+
+
+def test_a_session_server_is_told_once_what_it_has_reported_has_ended() -> None:
+    scene = Scene()
+    scene.answers = False
+    scene.report(record("a"))
+    assert scene.told_over() == []
+    scene.report(record("a"))  # over another link, or again
+    scene.answers = True
+    assert scene.live(1.0) == []
+    assert scene.told_over() == ["a-1"]
+    scene.report(record("a"))
+    assert scene.told_over() == ["a-1"], "it may not have arrived"
+
+
+def test_what_a_session_server_of_release_0_1_reports_ends() -> None:
+    scene = Scene()
+    scene.report(record("a").tombstone())
+    assert scene.live(1.0) == []
+
+
+def test_a_session_server_is_told_that_a_newer_record_is_stored() -> None:
+    scene = Scene()
+    scene.tell(SESSION_2, ["a"])
+    scene.report(record("a"))
+    assert scene.live(60.0) == ["a-1"]
+    assert scene.told_over() == []
+    scene.put(Publisher("a-1", "s", 1, 2, SESSION_2.process_id, "", (b"x",)))
+    assert (scene.told_over(), scene.told_over(SESSION_2)) == (["a-1"], [])
+    assert scene.left == ["a-1"]
+
+
+def test_a_session_server_is_told_nothing_of_what_the_next_leader_decides() -> None:
+    scene = Scene()
+    scene.tell(SESSION_2, ["a"])
+    scene.report(record("a"))
+    scene.table("data-2", epoch=2)
+    scene.endings.table_changed()
+    scene.outbox.end_turn()
+    assert scene.endings.held == 0
+    assert scene.told_over() == []
+
+
+def test_what_a_comparison_found_to_be_lost_before_its_report_is_told_as_well() -> None:
+    scene = Scene()
+    scene.tell(SESSION_2, ["a"])
+    scene.endings.lost([LostRecord(scene.slot, record("a"))])
+    scene.report(record("a"))
+    scene.tell(SESSION_2, arrived=["a"])
+    assert scene.live(1.0) == []
+    assert scene.told_over() == ["a-1"]
+
+
+def test_very_many_that_are_over_are_told_in_messages_of_a_bounded_size() -> None:
+    scene = Scene()
+    scene.report(*[record(f"b{number}").tombstone() for number in range(2 * TOLD_AT_ONCE + 1)])
+    scene.outbox.end_turn()
+    messages = scene.outbox.messages(Changed, SESSION_1)
+    assert [len(message.over) for message in messages if isinstance(message, Changed)] == [TOLD_AT_ONCE] * 2 + [1]
 
 
 def test_a_session_process_that_left_the_view_but_is_linked_keeps_its_clients() -> None:

@@ -12,6 +12,7 @@ from slotreeve_protocol.client_messages import (
     Rejected,
 )
 from slotreeve_protocol.slot_messages import (
+    Changed,
     Compare,
     Compared,
     Confirm,
@@ -23,13 +24,14 @@ from slotreeve_protocol.slot_messages import (
 from slotreeve_servers.node.digests import part_of
 from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.session.records.leaders import add_tombstones
-from slotreeve_servers.session.records.registrations import MOST_RECORDS
+from slotreeve_servers.session.records.registrations import MOST_RECORDS, TOMBSTONE_SECONDS
 from slotreeve_servers.session.records.routes import Routes
 
 from tests.servers.recording_outbox import a_peer, deliver
 from tests.servers.session_scene import LEADER, SERVICE, Scene, record
 
 OTHER_LEADER = a_peer("data-2", Role.DATA)
+SLOT = len(SERVICE) % 2
 
 
 # --- routes ----------------------------------------------------------------------------------------------------------
@@ -122,7 +124,7 @@ def test_the_records_of_a_client_that_left_depart_a_part_each_turn_unless_they_c
     returned = scene.client("again")
     scene.publish(returned, record("r0", incarnation=2))
     scene.accept()
-    scene.registrations.lost(client)
+    scene.registrations.said_goodbye(client)
     scene.outbox.turn_steps = 5
     scene.outbox.end_one_turn()
     assert len(scene.registrations.stores[len(SERVICE) % 2].services[SERVICE]) == 4, "r0 came back"
@@ -131,6 +133,90 @@ def test_the_records_of_a_client_that_left_depart_a_part_each_turn_unless_they_c
     assert gone == {f"r{n}" for n in range(1, count)}
     (compared,) = scene.leaders.differences([SlotDigests(len(SERVICE) % 2, 1, {})])
     assert [r.register_id for r in compared.records[SERVICE]] == ["r0"]
+
+
+def lost(scene: Scene, *records: Publisher) -> None:
+    """A client published these records, the leader has them, and the client is lost."""
+    client = scene.client()
+    scene.publish(client, *records)
+    scene.accept()
+    scene.registrations.lost(client)
+    scene.outbox.end_turn()
+
+
+def kept(scene: Scene) -> list[Publisher]:
+    return list(scene.registrations.stores[SLOT].records())
+
+
+def over(scene: Scene, *records: Publisher) -> None:
+    deliver(scene.outbox, scene.leaders.handlers, LEADER, Changed([], [each.tombstone() for each in records]))
+
+
+def test_what_a_lost_client_published_stays_until_the_leader_says_that_it_is_over() -> None:
+    scene = Scene()
+    lost(scene, record("r1"), record("r2"))
+    assert scene.accept() == [record("r1"), record("r2")]
+    assert kept(scene) == [record("r1"), record("r2")]
+    over(scene, record("r1"))
+    assert kept(scene) == [record("r2")]
+    scene.table(2, "data-2")
+    scene.outbox.end_turn()
+    assert scene.accept() == [record("r2")], "what is over is not reported again"
+
+
+def test_each_leader_and_each_link_gets_what_lost_clients_published_with_the_word_that_they_are_lost() -> None:
+    scene = Scene()
+    lost(scene, record())
+    assert scene.accept() == [record()]
+    scene.leaders.closed(LEADER, "cut")
+    scene.leaders.opened(LEADER)
+    scene.outbox.end_turn()
+    assert scene.accept() == [record()]
+    scene.table(2, "data-2")
+    scene.outbox.end_turn()
+    assert scene.accept() == [record()]
+    deliver(scene.outbox, scene.leaders.handlers, LEADER, Compare([SlotDigests(SLOT, 3, {})]))
+    scene.outbox.end_turn()
+    assert scene.accept() == [record()]
+    scene.table(3, "data-1")
+    scene.outbox.end_turn()
+    assert scene.accept() == [], "the leader that compared is the one of this table"
+
+
+def test_a_client_that_came_back_to_the_same_server_is_not_reported_lost_again_and_not_over() -> None:
+    scene = Scene()
+    lost(scene, record())
+    scene.accept()
+    scene.publish(scene.client("back"), record(incarnation=2))
+    scene.accept()
+    scene.table(2, "data-2")
+    scene.outbox.end_turn()
+    assert scene.accept() == []
+    over(scene, record())
+    assert kept(scene) == [record(incarnation=2)]
+
+
+def test_the_end_of_an_earlier_loss_does_not_drop_what_was_lost_later() -> None:
+    scene = Scene()
+    lost(scene, record())
+    lost(scene, record(incarnation=2))
+    over(scene, record())
+    assert kept(scene) == [record(incarnation=2)]
+    over(scene, record("never"), record(incarnation=2))
+    assert kept(scene) == []
+
+
+def test_a_loss_of_which_no_leader_says_anything_is_dropped_as_late_as_a_tombstone() -> None:
+    scene = Scene()
+    lost(scene, record("r1"), record("r2"))
+    scene.outbox.advance(TOMBSTONE_SECONDS / 2)
+    lost(scene, record("r2", incarnation=2), record("r3"))
+    scene.outbox.advance(TOMBSTONE_SECONDS / 2 + 1)
+    scene.registrations.compact()
+    assert kept(scene) == [record("r2", incarnation=2), record("r3")]
+    scene.outbox.advance(TOMBSTONE_SECONDS)
+    scene.registrations.compact()
+    assert kept(scene) == []
 
 
 def test_the_records_of_a_client_that_has_moved_are_forgotten_and_nobody_is_told() -> None:

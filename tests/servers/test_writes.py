@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.model.nodes import Role
@@ -178,7 +177,7 @@ def test_the_departures_of_a_large_client_go_out_in_bounded_messages() -> None:
     scene = Scene()
     for number in range(3 * WEIGHT_PER_MESSAGE):
         scene.writes.submit_gone(0, record(number).tombstone())
-        scene.writes.submit_lost(0, record(number).tombstone())
+        scene.writes.submit_lost(0, record(number))
     scene.outbox.end_turn()
     gone, lost = 0, 0
     while scene.outbox.requests:
@@ -201,7 +200,7 @@ def test_a_delivery_waits_for_both_parts_of_a_batch_that_is_split() -> None:
     count = WEIGHT_PER_MESSAGE + 1
     client = ConnectedClient(a_peer("client", Role.CLIENT))
     delivery = AfterBatches(1, lambda: stored.append("both"))
-    rest = WriteBatch([record(1)] * count, [], [], [client] * count, list(range(count)), count, [delivery])
+    rest = WriteBatch([record(1)] * count, [], {}, [client] * count, list(range(count)), count, [delivery])
     first = rest.split()
     assert (len(first.records), len(rest.records)) == (WEIGHT_PER_MESSAGE, 1)
     assert (len(first.clients), len(rest.clients)) == (WEIGHT_PER_MESSAGE, 1)
@@ -213,37 +212,32 @@ def test_a_delivery_waits_for_both_parts_of_a_batch_that_is_split() -> None:
     assert stored == ["both"]
 
 
-@pytest.mark.parametrize("is_replaying", [False, True])
-@pytest.mark.parametrize("is_sent", [False, True])
-def test_a_client_is_reported_lost_only_after_what_it_published_is_stored(is_replaying: bool, is_sent: bool) -> None:
-    scene = Scene()
-    scene.client.is_replaying = is_replaying
-    scene.writes.submit(0, record(1), 1, scene.client, 1)
-    if is_sent:
-        scene.outbox.end_turn()
-    scene.writes.submit_lost(0, record(1).tombstone())
-    scene.outbox.end_turn()
-    orders: list[list[int]] = []
-    for access in (Access.MOVED, Access.MOVED, Access.ACCEPT, Access.ACCEPT):
-        (batch,) = scene.answer(access).batches
-        orders.append([len(batch.records), len(batch.lost)])
-        scene.outbox.end_turn()
-        scene.outbox.advance(RETRY_SECONDS)
-        scene.outbox.end_turn()
-    assert orders == [[1, 0], [1, 0], [1, 0], [0, 1]]
-    assert (scene.outbox.requests, scene.writes.waiting) == ([], 0)
-
-
-def test_a_lost_client_does_not_wait_for_what_others_published_later() -> None:
+def test_the_loss_of_a_client_goes_out_with_its_record_whatever_of_it_is_on_its_way() -> None:
     scene = Scene()
     scene.submit(0, 1)
-    scene.writes.submit_lost(0, record(1).tombstone())
+    scene.writes.submit_lost(0, record(1))
     scene.outbox.end_turn()
-    for number in range(2, 9):
-        scene.submit(0, number)
-        if any(batch.lost for batch in scene.answer().batches):
-            break
-    assert number == 4  # it goes out behind the answer to the first message
+    assert [batch.lost for write in scene.open_writes("data-1") for batch in write.batches] == [[], [record(1)]]
+    assert scene.writes.departing == 1
+    scene.answer()
+    scene.answer(Access.MOVED)
+    scene.outbox.advance(RETRY_SECONDS)
+    scene.outbox.end_turn()
+    (batch,) = scene.answer().batches
+    assert (batch.lost, scene.writes.departing, scene.outbox.requests) == ([record(1)], 0, [])
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3)), max_size=8), st.integers(0, 8))
+def test_what_is_reported_lost_again_while_it_waits_goes_out_once_and_weighs_once(
+    reports: list[tuple[int, int]], cut: int
+) -> None:
+    batch, later = WriteBatch(), WriteBatch()
+    for index, (number, version) in enumerate(reports):
+        (batch if index < cut else later).add_lost(record(number, version))
+    batch.extend(later)
+    newest = {f"r{number}": record(number, version) for number, version in reports}
+    assert batch.lost == newest
+    assert batch.weight == sum(each.weight for each in newest.values())
 
 
 STEPS = st.lists(

@@ -35,7 +35,7 @@ from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.session.push import push as session_push
 from slotreeve_servers.session.push.interests import Interests
-from slotreeve_servers.session.records.registrations import Registrations
+from slotreeve_servers.session.records.registrations import Departure, Registrations
 from slotreeve_servers.session.records.writes import Writes
 
 from tests.simulation.planting import Patch, both, bug, replaced, returning
@@ -373,13 +373,29 @@ def _same_incarnation() -> Patch:
 def _forgotten_with_the_former_connection() -> Patch:
     def by_version(self: Registrations) -> Iterator[None]:
         while self._leaving:
-            record, submit = self._leaving.popleft()
+            record, how = self._leaving.popleft()
             slot = self._slot_of(record.data_info_id)
             held = self.stores[slot].find(record)
             if held is not None and held.version <= record.version:
                 self.stores[slot].purge(record.data_info_id, record.register_id)
-                if submit is not None:
-                    submit(slot, record.tombstone())
+                if how is not Departure.MOVED:
+                    self._writes.submit_lost(slot, record)
             yield
 
     return replaced(Registrations, "_drop", by_version)
+
+
+@bug("a session server forgets what a lost client had published once it has reported that", "aimed", 840_000_446)
+def _lost_and_forgotten() -> Patch:
+    original = Writes.submit_lost
+
+    def submit_lost(self: Writes, slot: int, record: Publisher) -> None:
+        original(self, slot, record.tombstone())
+
+    def drop(self: Registrations) -> Iterator[None]:
+        lost = [record for record, how in self._leaving if how is Departure.LOST]
+        yield from dropped(self)
+        self.further_copies.over([record.tombstone() for record in lost])
+
+    dropped = Registrations._drop
+    return both(replaced(Writes, "submit_lost", submit_lost), replaced(Registrations, "_drop", drop))

@@ -111,7 +111,7 @@ class DataCore:
         self._sessions = SessionServers(CURRENT_HEARTBEATS * heartbeat_seconds)
         self._brake = Brake(limits_of(rules))
         self.endings = Endings(outbox, self.slots, self, self._sessions, rules, self._brake, events)
-        self.lost_clients = LostClients(outbox, self.slots, self._sessions, self.endings, rules)
+        self.lost_clients = LostClients(outbox, self.slots, self, self._sessions, self.endings, rules)
         self._in_sync = InSync(outbox, self.slots, self._streams, self.membership)
         self._streams.begun = self._in_sync.stream_begun
         self._confirmations = FollowerConfirmations(outbox, self._streams, self._in_sync)

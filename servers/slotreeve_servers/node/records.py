@@ -151,6 +151,14 @@ class SlotStore:
         service = self.services.get(record.data_info_id)
         return service.get(record.register_id) if service is not None else None
 
+    def is_news(self, record: Publisher) -> bool:
+        """Whether to store this record would make a difference here; a tombstone makes one where it ends something."""
+        held = self.find(record)
+        if held is None:
+            buried = self.tombstones.get(record.register_id)
+            return not record.is_tombstone and (buried is None or record.newer_than(buried[0]))
+        return record.newer_than(held)
+
     def put_gone(self, tombstone: Publisher, now: float) -> bool:
         """The client of this registration has left: remove its record, if that is no newer and still belongs to the
         same session process. Returns True if subscribers see a difference."""

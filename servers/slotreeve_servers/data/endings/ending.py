@@ -117,19 +117,19 @@ class LostRecord(Ending):
     Attributes:
         record: as it was then; a newer one in the slot shows that the client has come back. Of a client that has said
             that it leaves, the tombstone.
-        leaves_tombstone: its session server reported it, and has the record no more.
+        is_reported: its session server has reported it, and keeps its copy until it is told that the record is over.
         gone: id of its session process, where that is gone; else empty.
         since: when it was lost, in attended seconds.
         not_before: it stays until then, because a session server did not answer a mark; 0 where all answered.
     """
 
-    __slots__ = ("gone", "leaves_tombstone", "not_before", "record", "since")
+    __slots__ = ("gone", "is_reported", "not_before", "record", "since")
 
     def __init__(
-        self, slot: HeldSlot, record: Publisher, *, leaves_tombstone: bool, gone: str = "", said: bool = False
+        self, slot: HeldSlot, record: Publisher, *, is_reported: bool = False, gone: str = "", said: bool = False
     ) -> None:
         super().__init__(slot, record, client_of(record.register_id))
-        self.record, self.leaves_tombstone, self.gone, self.said = record, leaves_tombstone, gone, said
+        self.record, self.is_reported, self.gone, self.said = record, is_reported, gone, said
         self.since = self.not_before = 0.0
 
     def record_that_ends(self) -> Publisher | None:
@@ -143,7 +143,7 @@ class LostRecord(Ending):
 
     def remove_by(self, write: SlotWrite, record: Publisher) -> None:
         """See :meth:`Ending.remove_by`."""
-        if self.said or self.leaves_tombstone:
+        if self.said or self.is_reported:
             write.gone.append(record.tombstone())
         else:
             write.purged.append((self.data_info_id, self.register_id))

@@ -25,6 +25,7 @@ from slotreeve_servers.data.endings.ending import (
     LostRecord,
 )
 from slotreeve_servers.data.endings.ending_rounds import EndingRounds, LeaseRules, SlotWriter
+from slotreeve_servers.data.endings.over import OverRecords
 from slotreeve_servers.data.endings.presence import FEW_CLIENTS, ClientPresence
 from slotreeve_servers.data.endings.sessions import LINK_SILENCE_SECONDS, SessionServers
 from slotreeve_servers.data.endings.timing_wheel import TimingWheel
@@ -46,7 +47,7 @@ class Endings:
         presence: what session servers say of clients.
         leases: what is known of leases; the keeper of them sets it.
         count: number of leases. ``held``: number of registrations of clients that are lost or have left.
-        rounds: the last steps.
+        rounds: the last steps. ``over``: what session servers are told to be over.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Endings:
         self._changed: OrderedDict[str, None] = OrderedDict()
         self._back: set[str] = set()
         self._wheel = TimingWheel[Ending](outbox.attended())
+        self.over = OverRecords(outbox, sessions)
         self.rounds = EndingRounds(self, outbox, slots, writer, sessions, brake, events)
         self.count = self.held = 0
 
@@ -98,7 +100,7 @@ class Endings:
                 if is_older or (known.said and not tombstone.newer_than(known.record)):
                     continue
                 self.move(known, EndingEvent.SENT_AGAIN)
-            self.watch(LostRecord(slot, tombstone, leaves_tombstone=True, said=True))
+            self.watch(LostRecord(slot, tombstone, said=True))
 
     def lost(self, entries: Iterable[LostRecord]) -> int:
         """The clients of these registrations are lost as far as is known. One that was sent again meanwhile, or has
@@ -121,6 +123,7 @@ class Endings:
             elif known.gone and not entry.gone:
                 self.move(known, EndingEvent.SENT_AGAIN)  # its session process is back, and has lost it itself
             else:
+                known.is_reported |= entry.is_reported
                 continue
             self.watch(entry)
         return added
@@ -296,6 +299,8 @@ class Endings:
         self._drop(self._by_client, ending.client, ending)
         if ending.gone:
             self._drop(self._by_process, ending.gone, ending)
+        if ending.is_reported and self._slots.has(ending.slot):
+            self.over.add(ending.session, ending.record)
 
     @staticmethod
     def _drop(index: dict[str, dict[LostRecord, None]], key: str, ending: LostRecord) -> None:

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator
 from slotreeve.model.nodes import Node
 from slotreeve.model.publisher import Publisher
 from slotreeve_protocol.leases import LEASE_OWNER
-from slotreeve_protocol.slot_messages import Presence
+from slotreeve_protocol.slot_messages import Presence, SlotWrite
 
 from slotreeve_servers.data.endings.ending import LostRecord
+from slotreeve_servers.data.endings.ending_rounds import SlotWriter
 from slotreeve_servers.data.endings.endings import Endings
 from slotreeve_servers.data.endings.sessions import LINK_SILENCE_SECONDS, SessionServers
 from slotreeve_servers.data.settings import DataSettings
@@ -25,9 +26,15 @@ class LostClients:
     """Finds the registrations of lost clients in the led slots, and hands them to the endings."""
 
     def __init__(
-        self, outbox: Outbox, slots: HeldSlots, sessions: SessionServers, endings: Endings, rules: DataSettings
+        self,
+        outbox: Outbox,
+        slots: HeldSlots,
+        writer: SlotWriter,
+        sessions: SessionServers,
+        endings: Endings,
+        rules: DataSettings,
     ) -> None:
-        self._outbox, self._slots, self._sessions = outbox, slots, sessions
+        self._outbox, self._slots, self._writer, self._sessions = outbox, slots, writer, sessions
         self._endings, self._rules = endings, rules
         # By session process: the number of the connection that tells who arrives there.
         self._telling: dict[str, int] = {}
@@ -40,14 +47,21 @@ class LostClients:
 
     # --- what session servers report ---------------------------------------------------------------------------------
 
-    def reported(self, slot: HeldSlot, tombstones: list[Publisher]) -> None:
-        """A session server has lost the clients of these registrations."""
-        found = [(held, tombstone) for tombstone in tombstones if (held := slot.store.find(tombstone)) is not None]
-        self._endings.lost(
-            LostRecord(slot, held, leaves_tombstone=True)
-            for held, tombstone in found
-            if held.session == tombstone.session and not held.newer_than(tombstone)
-        )
+    def reported(self, slot: HeldSlot, records: list[Publisher]) -> None:
+        """A session server has lost the clients of these records; one of release 0.1 sends their tombstones. What this
+        server never had is stored: its client may be on its way to another session server. What is not here any more,
+        or newer here, is over."""
+        news = [record for record in records if not record.is_tombstone and slot.store.is_news(record)]
+        if news:
+            self._writer.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, news, [], []))
+        lost: list[LostRecord] = []
+        for record in records:
+            held = slot.store.find(record)
+            if held is not None and held.session == record.session and not held.newer_than(record):
+                lost.append(LostRecord(slot, held, is_reported=True))
+            else:
+                self._endings.over.add(record.session, record)
+        self._endings.lost(lost)
 
     def linked(self, peer: Peer) -> None:
         """A session server has connected. From now on nothing ends because its process was gone: the comparison that
@@ -140,6 +154,6 @@ class LostClients:
                 if not self._slots.has(slot) or not self._sessions.is_gone(process_id):
                     break
                 if record.session == process_id:
-                    self._endings.lost((LostRecord(slot, record, leaves_tombstone=False, gone=process_id),))
+                    self._endings.lost((LostRecord(slot, record, gone=process_id),))
                 yield
             self._searching = ""

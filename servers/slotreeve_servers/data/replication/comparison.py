@@ -16,7 +16,6 @@ from enum import Enum, auto
 from typing import Protocol
 
 from msgspec import structs
-from slotreeve.model.publisher import Publisher
 from slotreeve.ports import Message
 from slotreeve_protocol.slot_messages import (
     Access,
@@ -224,15 +223,11 @@ class SessionComparison:
         for held, theirs in differing:
             kept = {record.register_id for record in theirs}
             left = [ours for ours in held if ours.session == self._process_id and ours.register_id not in kept]
-            newly_lost = self._endings.lost([LostRecord(slot, record, leaves_tombstone=False) for record in left])
+            newly_lost = self._endings.lost([LostRecord(slot, record) for record in left])
             # A write that arrived after the digests were sent made a difference, and there is nothing to repair.
-            repairs += newly_lost > 0 or any(_is_news(store.find(record), record) for record in theirs)
+            repairs += newly_lost > 0 or any(store.is_news(record) for record in theirs)
             records += theirs
         self._counters["session_repairs" if slot.serving else "takeover_differences"] += repairs
         if records:
             head = slot.slot.id, slot.slot.leader_epoch
             self._leadership.store(slot, SlotWrite(*head, records, [], [], [], difference.waited_us))
-
-
-def _is_news(held: Publisher | None, theirs: Publisher) -> bool:
-    return not theirs.is_tombstone if held is None else theirs.newer_than(held)

@@ -170,7 +170,7 @@ def _process(peer: Peer) -> tuple[str, str]:
 
 def _parts(write: SlotWrite, limit: int) -> Iterator[tuple[SlotWrite, int]]:
     """The parts of a write, each with a bound of its size in bytes."""
-    size = sum(map(size_of, write.records)) + sum(map(size_of, write.gone)) + sum(map(size_of, write.lost))
+    size = sum(map(size_of, write.records)) + sum(map(size_of, write.gone))
     size += sum(len(name) + len(key) + 10 for name, key in write.purged)
     if size <= limit:
         yield write, size
@@ -183,5 +183,3 @@ def _parts(write: SlotWrite, limit: int) -> Iterator[tuple[SlotWrite, int]]:
     count = 1 + limit // PURGED_BYTES
     for start in range(0, len(write.purged), count):
         yield SlotWrite(*head, [], [], write.purged[start : start + count]), limit
-    for part in delta_parts(write.lost, (), limit):
-        yield SlotWrite(*head, [], [], [], part.changed), part.size

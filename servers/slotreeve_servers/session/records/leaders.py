@@ -55,21 +55,25 @@ class SlotLeaders:
         self._routes, self._writes = routes, writes
         self._interests, self._registrations = interests, registrations
         self.handlers = Handlers(
-            {Changed: interests.received},
+            {Changed: self._on_changed},
             {Compare: self._on_compare, Changed: self._on_part, GetNewerView: newer_view.answer},
             {Confirm: self._on_confirm},
         )
 
     def table_changed(self, table: SlotTable) -> None:
         """A newer slot table has arrived."""
-        self._interests.declare_slots(self._routes.apply(table))
-        self._writes.routes_changed()
+        self._led_anew(self._routes.apply(table))
 
     def opened(self, peer: Peer) -> None:
         """The link to a data server is up."""
         self._routes.opened(peer)
         self._arrivals.link_opened(peer)
-        self._interests.declare_slots(self._routes.led_by(peer.node))
+        self._led_anew(self._routes.led_by(peer.node))
+
+    def _led_anew(self, slots: Iterable[int]) -> None:
+        """These slots have another leader or link."""
+        self._interests.declare_slots(slots)
+        self._registrations.further_copies.report_again(slots)
         self._writes.routes_changed()
 
     def closed(self, peer: Peer, reason: str) -> None:
@@ -77,8 +81,12 @@ class SlotLeaders:
         self._routes.closed(peer)
         self._writes.closed(peer)
 
-    def _on_part(self, peer: Peer, message: Changed) -> Message:
+    def _on_changed(self, peer: Peer, message: Changed) -> None:
+        self._registrations.further_copies.over(message.over)
         self._interests.received(peer, message)
+
+    def _on_part(self, peer: Peer, message: Changed) -> Message:
+        self._on_changed(peer, message)
         return Done()
 
     def _on_compare(self, peer: Peer, message: Compare) -> Message:
@@ -86,8 +94,7 @@ class SlotLeaders:
             asked.slot for asked in message.slots if self._routes.compares(peer.node, asked.slot, asked.leader_epoch)
         ]
         if news:
-            self._interests.declare_slots(news)
-            self._writes.routes_changed()
+            self._led_anew(news)
         return Compared(self.differences(message.slots))
 
     def differences(self, asked: Iterable[SlotDigests]) -> list[SlotDifference]:

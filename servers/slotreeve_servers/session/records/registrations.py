@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from enum import Enum, auto
 
 from slotreeve.errors import AccessError, Backpressure, Forbidden, LimitReached, ModelError, SlotreeveError
 from slotreeve.model.data_info import DataInfo
@@ -18,6 +19,7 @@ from slotreeve_servers.node.outbox import Outbox
 from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.clients.limits import ClientLimits
+from slotreeve_servers.session.records.further_copies import FurtherCopies
 from slotreeve_servers.session.records.writes import Writes
 
 HEAVIEST = 1 + MAX_PAYLOAD_BYTES // 2_048
@@ -26,8 +28,16 @@ MOST_RECORDS = 10_000
 TOMBSTONE_SECONDS = 180.0
 KNOWN_SLOTS, KNOWN_LETTERS = 200_000, 20_000_000
 
-Submit = Callable[[int, Publisher], None]
-"""Brings the tombstone of a registration to the leader of its slot."""
+
+class Departure(Enum):
+    """Why a client's records go."""
+
+    MOVED = auto()
+    """The slot leaders have them from another session server."""
+    SAID = auto()
+    """The client said that it leaves, or the operator switched it off."""
+    LOST = auto()
+    """It did not come back in time, or is silent."""
 
 
 class Registrations:
@@ -43,6 +53,7 @@ class Registrations:
 
     Attributes:
         stores: records and tombstones by slot; change them only by the methods.
+        further_copies: the records of lost clients, which are in the stores, too.
         max_pending_writes: see above.
         published: records that clients have sent, repetitions and ends included.
     """
@@ -62,12 +73,13 @@ class Registrations:
         self.max_pending_writes, self._events = max_pending_writes, events
         self.limits = limits
         self.stores: dict[int, SlotStore] = {}
+        self.further_copies = FurtherCopies(outbox, slot_function.slot_of, self.stores, writes)
         self.published = 0
         self._known_slots: dict[str, int] = {}
         self._known_letters = 0
-        # By client id: the connections that have ended, whose records stay for a while.
+        # By client id: the connections that have ended, for whose records this server vouches for a while.
         self._former: dict[str, dict[ConnectedClient, None]] = {}
-        self._leaving: deque[tuple[Publisher, Submit | None]] = deque()
+        self._leaving: deque[tuple[Publisher, Departure]] = deque()
 
     def publish(self, client: ConnectedClient, message: Publish) -> None:
         """Take a client's records. Each is acknowledged once its slot's leader has it, or rejected with the reason. One
@@ -168,19 +180,19 @@ class Registrations:
 
     def said_goodbye(self, client: ConnectedClient) -> None:
         """The client withdrew, or the operator switched it off: remove its records."""
-        self._remove(client, self._writes.submit_gone)
+        self._leave(client, Departure.SAID)
 
     def moved(self, client: ConnectedClient) -> None:
         """The slot leaders have everything of this client from another session server: forget it here."""
-        self._remove(client, None)
+        self._leave(client, Departure.MOVED)
 
     def lost(self, client: ConnectedClient) -> None:
-        """The client did not come back in time, or is silent: remove its records, unless the slot leaders know better
-        (docs/endings.md)."""
+        """The client did not come back in time, or is silent: report its records to the slot leaders, which decide when
+        they end (docs/endings.md). They stay here until then: all copies at data servers may die meanwhile."""
         self._former.get(client.peer.node, {}).pop(client, None)
         if not self._former.get(client.peer.node):
             self._former.pop(client.peer.node, None)
-        self._remove(client, self._writes.submit_lost)
+        self._leave(client, Departure.LOST)
 
     def linger(self, client: ConnectedClient) -> None:
         """The client's connection has ended; its records stay for a while."""
@@ -192,30 +204,34 @@ class Registrations:
             if former.since <= client.since:
                 self.lost(former)
 
-    def _remove(self, client: ConnectedClient, submit: Submit | None) -> None:
+    def _leave(self, client: ConnectedClient, how: Departure) -> None:
         """One client may have a hundred thousand records, and others must not wait."""
-        self._leaving.extend((record, submit) for record in client.records.values())
+        self._leaving.extend((record, how) for record in client.records.values())
         client.records, client.weight = {}, 0
         if self._leaving:
             self._outbox.pace(self._drop)
 
     def _drop(self) -> Iterator[None]:
         while self._leaving:
-            record, submit = self._leaving.popleft()
+            record, how = self._leaving.popleft()
             slot = self._slot_of(record.data_info_id)
             store = self.stores[slot]
             # A record that was replayed over a newer connection is newer by its incarnation: it stays.
             held = store.find(record)
             if held is not None and not held.newer_than(record):
-                store.purge(record.data_info_id, record.register_id)
-                if submit is not None:
-                    if self._events is not None:
-                        self._events.expired(record)
-                    submit(slot, record.tombstone())
+                if how is Departure.LOST:
+                    self.further_copies.keep(slot, record)
+                else:
+                    store.purge(record.data_info_id, record.register_id)
+                if how is Departure.SAID:
+                    self._writes.submit_gone(slot, record.tombstone())
+                if how is not Departure.MOVED and self._events is not None:
+                    self._events.expired(record)
             yield
 
     def compact(self) -> None:
-        """Forget old tombstones."""
+        """Forget old tombstones, and further copies as old."""
         before = self._outbox.now() - TOMBSTONE_SECONDS
         for store in self.stores.values():
             store.compact(before)
+        self.further_copies.compact(before)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 
 from slotreeve.model.publisher import Publisher
 from slotreeve.ports import Message
@@ -54,7 +53,8 @@ class WriteBatch:
 
     Attributes:
         records, clients, sequences: equally long.
-        gone: tombstones of registrations whose client said that it leaves. ``lost``: of those whose client is lost.
+        gone: tombstones of registrations whose client said that it leaves.
+        lost: records whose client is lost, by register id.
         weight: of the records together, and of the tombstones, of which each weighs 1.
         after: what waits until this batch is stored.
         since: when the first of it came, in seconds on the server's clock.
@@ -62,7 +62,7 @@ class WriteBatch:
 
     records: list[Publisher] = field(default_factory=list)
     gone: list[Publisher] = field(default_factory=list)
-    lost: list[Publisher] = field(default_factory=list)
+    lost: dict[str, Publisher] = field(default_factory=dict)
     clients: list[ConnectedClient] = field(default_factory=list)
     sequences: list[int] = field(default_factory=list)
     weight: int = 0
@@ -82,20 +82,29 @@ class WriteBatch:
         first.sequences, self.sequences = self.sequences[:count], self.sequences[count:]
         room = max(0, WEIGHT_PER_MESSAGE - first.weight)
         first.gone, self.gone = self.gone[:room], self.gone[room:]
-        room -= len(first.gone)
-        first.lost, self.lost = self.lost[:room], self.lost[room:]
-        first.weight += len(first.gone) + len(first.lost)
+        first.weight += len(first.gone)
+        while first.weight < WEIGHT_PER_MESSAGE and self.lost:
+            record = self.lost.pop(next(iter(self.lost)))
+            first.add_lost(record)
         self.weight -= first.weight
         for waiting in self.after:
             waiting.batches += 1
         first.after = self.after.copy()
         return first
 
+    def add_lost(self, record: Publisher) -> None:
+        """The client of this record is lost. It may have been reported before, to another leader."""
+        former = self.lost.get(record.register_id)
+        self.lost[record.register_id] = record
+        self.weight += record.weight - (0 if former is None else former.weight)
+
     def extend(self, later: WriteBatch) -> None:
         """Append what came later for the same slot."""
+        for register_id in self.lost.keys() & later.lost.keys():
+            self.weight -= self.lost[register_id].weight
         self.records += later.records
         self.gone += later.gone
-        self.lost += later.lost
+        self.lost |= later.lost
         self.clients += later.clients
         self.sequences += later.sequences
         self.weight += later.weight
@@ -121,8 +130,7 @@ class Writes:
     """All records on their way to slot leaders.
 
     Attributes:
-        waiting: records of clients that no slot leader has stored yet. ``departing``: the same of registrations that
-            end because their client has left or is lost.
+        waiting: records of clients that no slot leader has stored yet.
         retries: batches that were sent again since the start; 0 in a quiet cluster.
         answers: how long the slots' leaders took for the messages that they stored. ``stored``: how long it took from
             the first record of a batch until the leader had it.
@@ -135,15 +143,13 @@ class Writes:
         self._in_flight: dict[Peer, int] = {}
         self._sent: dict[int, dict[WriteBatch, SentBatches]] = {}
         self._refused: dict[int, tuple[Peer, int]] = {}
-        self._lost: dict[int, list[Publisher]] = {}
         self._to_acknowledge: list[ConnectedClient] = []
         self._flush = TurnEnd(outbox, self._send_waiting)
         self._acknowledgements = TurnEnd(outbox, self._send_acknowledgements)
         self._to_acknowledge_late: list[ConnectedClient] = []
         self._late_acknowledgements = Retry(outbox, ACKNOWLEDGE_SECONDS, self._send_late_acknowledgements)
         self._retry = Retry(outbox, RETRY_SECONDS, self._try_refused)
-        self.waiting = self.departing = 0
-        self.retries = 0
+        self.waiting = self.retries = 0
         self.answers, self.stored = Timing(), Timing()
 
     def submit(self, slot: int, record: Publisher, weight: int, client: ConnectedClient, sequence: int) -> None:
@@ -163,30 +169,22 @@ class Writes:
 
     def submit_gone(self, slot: int, tombstone: Publisher) -> None:
         """Tell the leader of ``slot`` that the client of a registration has left, and said so."""
-        self.departing += 1
         batch = self._prompt.setdefault(slot, WriteBatch(since=self._outbox.now()))
         batch.gone.append(tombstone)
         batch.weight += 1
         self._flush.soon()
 
-    def submit_lost(self, slot: int, tombstone: Publisher) -> None:
-        """Tell the leader of ``slot`` that the client of a registration is lost, once all that was submitted for the
-        slot before is stored: the registration may be among it, and a leader that has not got it yet would take no
-        notice of its loss."""
-        self.departing += 1
-        self._lost.setdefault(slot, []).append(tombstone)
+    def submit_lost(self, slot: int, record: Publisher) -> None:
+        """Tell the leader of ``slot`` that the client of a registration is lost. It gets the record, too: this server
+        may have sent it to a former leader, and the present one have no copy."""
+        self._prompt.setdefault(slot, WriteBatch(since=self._outbox.now())).add_lost(record)
         self._flush.soon()
 
-    def _report_lost(self) -> None:
-        lost, self._lost = self._lost, {}
-        for slot, tombstones in lost.items():
-            self.when_stored((slot,), partial(self._report_lost_of, slot, tombstones))
-
-    def _report_lost_of(self, slot: int, tombstones: list[Publisher]) -> None:
-        batch = self._prompt.setdefault(slot, WriteBatch(since=self._outbox.now()))
-        batch.lost += tombstones
-        batch.weight += len(tombstones)
-        self._flush.soon()
+    @property
+    def departing(self) -> int:
+        """Registrations whose client has left or is lost, which no slot leader knows yet."""
+        batches = [*self._prompt.values(), *self._replays.values(), *(b for sent in self._sent.values() for b in sent)]
+        return sum(len(batch.gone) + len(batch.lost) for batch in batches)
 
     def routes_changed(self) -> None:
         """There is another table or link: what waits may go out now, and what was sent to a former leader is sent
@@ -241,8 +239,6 @@ class Writes:
     # --- sending -----------------------------------------------------------------------------------------------------
 
     def _send_waiting(self) -> None:
-        if self._lost:
-            self._report_lost()
         messages: dict[Peer, SentBatches] = {}
         now = self._outbox.now()
         for lane, most in ((self._prompt, IN_FLIGHT + 1), (self._replays, IN_FLIGHT)):
@@ -269,7 +265,7 @@ class Writes:
         batches = []
         for batch, (_, slot, epoch) in sent.batches.items():
             waited_us = round(1_000_000 * (sent.at - batch.since))
-            batches.append(SlotWrite(slot, epoch, batch.records, batch.gone, [], batch.lost, waited_us))
+            batches.append(SlotWrite(slot, epoch, batch.records, batch.gone, [], list(batch.lost.values()), waited_us))
         write = Write(batches)
         if not self._outbox.ask(sent.peer, write, answered, math.inf):
             for batch, (lane, slot, _) in sent.batches.items():
@@ -308,7 +304,6 @@ class Writes:
 
     def _acknowledge(self, batch: WriteBatch) -> None:
         self.waiting -= len(batch.records)
-        self.departing -= len(batch.gone) + len(batch.lost)
         for client, sequence in zip(batch.clients, batch.sequences, strict=True):
             client.waiting -= 1
             if client.is_replaying and client.waiting:
