@@ -146,7 +146,7 @@ def _wheel_forgets() -> Patch:
     return replaced(TimingWheel, "add", add)
 
 
-@bug("a registration that arrives in the middle of a round ends with the round", "moves")
+@bug("a registration that arrives in the middle of a round ends with the round", "aimed", 7)
 def _round_takes_who_arrives() -> Patch:
     original = Endings.move
 
