@@ -40,7 +40,7 @@ class SlotWrite(msgspec.Struct, array_like=True, frozen=True):
     ``purged`` (leader to follower only): (data info id, register id) of records to remove without a tombstone.
     ``lost`` (session to leader only): records whose client did not say so: its connection ended, or it is silent. The
     sender keeps them until the leader says that they are over (``Changed``); one of release 0.1 sends their tombstones,
-    and keeps nothing (docs/endings.md).
+    and keeps nothing (docs/endings.md). ``lost_seconds``: for how long each has been lost.
     ``waited_us``: for how long the oldest of this has waited at the sender, in microseconds on its clock.
     """
 
@@ -51,6 +51,7 @@ class SlotWrite(msgspec.Struct, array_like=True, frozen=True):
     purged: list[tuple[str, str]]
     lost: list[Publisher] = []
     waited_us: int = 0
+    lost_seconds: list[float] = []
 
 
 class Write(Message, frozen=True, tag=40):
@@ -177,7 +178,8 @@ class SlotDigests(msgspec.Struct, array_like=True, frozen=True):
     """Sync digests by data info id (:func:`slotreeve_servers.node.digests.sync_hash`) of the live records that the
     sender holds; where the receiver is a session, only of the records that belong to it. A large service is in
     ``parts`` instead of ``digests``. ``after``: what comes before, or is there, was compared. ``is_first``: the sender
-    has not compared this slot with the receiver since it leads it, and may have no copy of it."""
+    has not compared this slot with the receiver since it leads it, and may have no copy of it. ``serves``: the sender
+    leads the slot and answers reads, so that what it does not have of lost clients is over."""
 
     slot: int
     leader_epoch: int
@@ -185,6 +187,7 @@ class SlotDigests(msgspec.Struct, array_like=True, frozen=True):
     parts: dict[str, PartDigests] = {}
     after: ComparedUpTo = ComparedUpTo()
     is_first: bool = False
+    serves: bool = False
 
 
 class Compare(Message, frozen=True, tag=45):

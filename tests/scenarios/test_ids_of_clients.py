@@ -13,7 +13,7 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.ports import Connection, Hello
 from slotreeve.ports.transport import dialled
 from slotreeve_conformance.virtual_time import run
-from slotreeve_protocol.client_messages import Publish, Rejected, Sessions
+from slotreeve_protocol.client_messages import Publish, Rejected, ReplayEnded, Sessions
 from slotreeve_protocol.lease_messages import LeasesKnown, LeaseTerms, RegisterLeases
 from slotreeve_protocol.leases import lease_suffix
 
@@ -92,5 +92,35 @@ def test_a_lease_of_another_service_under_the_same_id_ends_nothing() -> None:
                 assert isinstance(answer, LeasesKnown), answer
             await asyncio.sleep(30)
             assert seen.count == 1
+
+    run(main)
+
+
+def test_one_register_id_in_two_services_over_two_connections_leaves_nothing_behind() -> None:
+    async def main(rng: random.Random) -> None:
+        cluster = OneSlot(rng)
+        async with cluster:
+            services = [OURS, DataInfo.parse(f"{OURS}#@#other#@#DEFAULT_GROUP").id]
+            reader = cluster.client("session-2", name="bank")
+            seen = [reader.subscribe(service) for service in services]
+            process = cluster.session("session-1").process_id
+            for service in services:
+                connection = await cluster.as_shop("shop/1", told := Reader())
+                await cluster.until(lambda told=told: told.received_messages, "it is let in")  # type: ignore[misc]
+                record = Publisher("shop/1-1", DataInfo.parse(service).id, 1, 1, process, "", (b"x",))
+                connection.send(Publish(1, [record]))
+                await asyncio.sleep(0.1)
+                connection.close("it has gone")
+            assert [each.count for each in seen] == [1, 1]
+            last = await cluster.as_shop("shop/1", Reader())
+            last.send(ReplayEnded())
+            await asyncio.sleep(0.1)
+            last.close("it has gone")
+            await cluster.until(lambda: not any(each.count for each in seen), "both have ended", 10)
+            for _ in range(8):
+                await asyncio.sleep(100)  # longer than tombstones are kept
+                assert [each.count for each in seen] == [0, 0]
+            kept = [store.size for store in cluster.session("session-1").core.registrations.stores.values()]
+            assert sum(kept) == 0
 
     run(main)

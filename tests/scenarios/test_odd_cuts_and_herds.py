@@ -103,6 +103,30 @@ async def test_clients_whose_loss_the_dead_leader_knew_are_not_seen_for_long_und
         await cluster.until(lambda: stored_by_sessions(cluster) == 0, "the further copy is dropped", 1)
 
 
+@simulated
+async def test_clients_that_died_at_a_server_that_was_cut_off_are_not_seen_again_when_it_is_back(
+    rng: random.Random,
+) -> None:
+    async with SimulatedCluster(rng) as cluster:
+        providers = [cluster.client("session-1", name=f"provider-{number}") for number in range(80)]
+        for provider in providers:
+            await published(provider, SERVICES[:1])
+        seen: list[int] = []
+        consumer = cluster.client("session-2", name="consumer")
+        subscription = consumer.subscribe(SERVICES[0], lambda changed: seen.append(len(changed.instances)))
+        await cluster.until(lambda: len(subscription.instances) == 80, "all are seen")
+        cluster.network.partition(["session-1"], [*METAS, *DATAS, "session-2"])
+        for number in range(80):
+            cluster.kill(f"provider-{number}")
+        await cluster.until(lambda: not subscription.instances, "nobody sees them", 90)
+        assert stored_by_sessions(cluster) == 80
+        seen.clear()
+        cluster.network.heal()
+        await cluster.until(lambda: stored_by_sessions(cluster) == 0, "the further copies are dropped", 5)
+        await asyncio.sleep(60)
+        assert seen == []
+
+
 def stored_by_sessions(cluster: SimulatedCluster) -> int:
     """Number of the records that both session servers have."""
     cores = [cluster.session(name).core for name in ("session-1", "session-2")]

@@ -190,4 +190,6 @@ class EndingsScene:
 
 def state_of(scene: EndingsScene, register_id: str) -> str:
     """The state of a registration in slot 0; one for each session process that has it."""
-    return ", ".join(ending.state.value for ending in scene.endings.of(scene.slot, register_id)) or "vouched"
+    held = scene.endings._held.get(scene.slot, {})
+    endings = [ending for key, same in held.items() if key[1] == register_id for ending in same]
+    return ", ".join(ending.state.value for ending in endings) or "vouched"

@@ -206,6 +206,46 @@ def test_the_end_of_an_earlier_loss_does_not_drop_what_was_lost_later() -> None:
     assert kept(scene) == []
 
 
+def test_one_register_id_in_two_services_is_two_further_copies() -> None:
+    scene = Scene()
+    other = SERVICE[::-1]
+    lost(scene, record())
+    scene.accept()
+    lost(scene, record(service=other))
+    scene.accept()
+    scene.table(2, "data-2")
+    scene.outbox.end_turn()
+    assert scene.accept() == [record(), record(service=other)]
+    over(scene, record())
+    assert kept(scene) == [record(service=other)]
+    over(scene, record(service=other))
+    assert kept(scene) == []
+
+
+def test_only_a_leader_that_takes_over_gets_further_copies_in_an_answer() -> None:
+    scene = Scene()
+    lost(scene, record("r1"))
+    scene.accept()
+    scene.publish(scene.client("other"), record("r2"))
+    for is_first, serves, ids in ((True, False, ["r1", "r2"]), (True, True, ["r2"]), (False, False, ["r2"])):
+        (compared,) = scene.leaders.differences([SlotDigests(SLOT, 1, {}, is_first=is_first, serves=serves)])
+        assert [one.register_id for one in compared.records[SERVICE]] == ids
+    scene.publish(scene.client("back"), record("r1", incarnation=2))
+    (compared,) = scene.leaders.differences([SlotDigests(SLOT, 1, {})])
+    assert compared.records[SERVICE] == [record("r1", incarnation=2), record("r2")]
+
+
+def test_a_large_service_is_answered_without_further_copies_as_well() -> None:
+    scene = Scene()
+    lost(scene, *[record(f"r{number}") for number in range(0, 1_200, 2)])
+    scene.publish(scene.client("other"), *[record(f"r{number}") for number in range(1, 1_200, 2)])
+    (compared,) = scene.leaders.differences([SlotDigests(SLOT, 1, {})])
+    assert compared.parts
+    found = [one for part in compared.parts for one in part.records]
+    assert found
+    assert all(int(one.register_id[1:]) % 2 for one in found)
+
+
 def test_a_loss_of_which_no_leader_says_anything_is_dropped_as_late_as_a_tombstone() -> None:
     scene = Scene()
     lost(scene, record("r1"), record("r2"))
@@ -213,9 +253,11 @@ def test_a_loss_of_which_no_leader_says_anything_is_dropped_as_late_as_a_tombsto
     lost(scene, record("r2", incarnation=2), record("r3"))
     scene.outbox.advance(TOMBSTONE_SECONDS / 2 + 1)
     scene.registrations.compact()
+    scene.outbox.end_turn()
     assert kept(scene) == [record("r2", incarnation=2), record("r3")]
     scene.outbox.advance(TOMBSTONE_SECONDS)
     scene.registrations.compact()
+    scene.outbox.end_turn()
     assert kept(scene) == []
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.model.nodes import Role
@@ -177,7 +180,7 @@ def test_the_departures_of_a_large_client_go_out_in_bounded_messages() -> None:
     scene = Scene()
     for number in range(3 * WEIGHT_PER_MESSAGE):
         scene.writes.submit_gone(0, record(number).tombstone())
-        scene.writes.submit_lost(0, record(number))
+        scene.writes.submit_lost(0, record(number), 0.0)
     scene.outbox.end_turn()
     gone, lost = 0, 0
     while scene.outbox.requests:
@@ -200,7 +203,7 @@ def test_a_delivery_waits_for_both_parts_of_a_batch_that_is_split() -> None:
     count = WEIGHT_PER_MESSAGE + 1
     client = ConnectedClient(a_peer("client", Role.CLIENT))
     delivery = AfterBatches(1, lambda: stored.append("both"))
-    rest = WriteBatch([record(1)] * count, [], {}, [client] * count, list(range(count)), count, [delivery])
+    rest = WriteBatch([record(1)] * count, [], OrderedDict(), [client] * count, list(range(count)), count, [delivery])
     first = rest.split()
     assert (len(first.records), len(rest.records)) == (WEIGHT_PER_MESSAGE, 1)
     assert (len(first.clients), len(rest.clients)) == (WEIGHT_PER_MESSAGE, 1)
@@ -212,19 +215,52 @@ def test_a_delivery_waits_for_both_parts_of_a_batch_that_is_split() -> None:
     assert stored == ["both"]
 
 
-def test_the_loss_of_a_client_goes_out_with_its_record_whatever_of_it_is_on_its_way() -> None:
+@pytest.mark.parametrize("is_replaying", [False, True])
+@pytest.mark.parametrize("is_sent", [False, True])
+def test_a_client_is_reported_lost_only_after_what_it_published_is_stored(is_replaying: bool, is_sent: bool) -> None:
+    scene = Scene()
+    scene.client.is_replaying = is_replaying
+    scene.writes.submit(0, record(1), 1, scene.client, 1)
+    if is_sent:
+        scene.outbox.end_turn()
+    scene.writes.submit_lost(0, record(1), scene.outbox.now())
+    scene.outbox.end_turn()
+    orders: list[list[int]] = []
+    for access in (Access.MOVED, Access.MOVED, Access.ACCEPT, Access.ACCEPT):
+        (batch,) = scene.answer(access).batches
+        orders.append([len(batch.records), len(batch.lost)])
+        scene.outbox.end_turn()
+        scene.outbox.advance(RETRY_SECONDS)
+        scene.outbox.end_turn()
+    assert orders == [[1, 0], [1, 0], [1, 0], [0, 1]]
+    assert (scene.outbox.requests, scene.writes.waiting) == ([], 0)
+
+
+def test_a_lost_client_does_not_wait_for_what_others_published_later() -> None:
     scene = Scene()
     scene.submit(0, 1)
-    scene.writes.submit_lost(0, record(1))
+    scene.writes.submit_lost(0, record(1), scene.outbox.now())
     scene.outbox.end_turn()
-    assert [batch.lost for write in scene.open_writes("data-1") for batch in write.batches] == [[], [record(1)]]
+    for number in range(2, 9):
+        scene.submit(0, number)
+        if any(batch.lost for batch in scene.answer().batches):
+            break
+    assert number == 4  # it goes out behind the answer to the first message
+
+
+def test_the_loss_of_a_client_goes_out_with_its_record_and_its_age_until_it_is_taken() -> None:
+    scene = Scene()
+    scene.writes.submit_lost(0, record(1), scene.outbox.now() - 2.0)
+    scene.outbox.end_turn()
     assert scene.writes.departing == 1
-    scene.answer()
-    scene.answer(Access.MOVED)
+    (batch,) = scene.answer(Access.MOVED).batches
+    assert (batch.lost, batch.lost_seconds) == ([record(1)], [2.0])
     scene.outbox.advance(RETRY_SECONDS)
     scene.outbox.end_turn()
     (batch,) = scene.answer().batches
-    assert (batch.lost, scene.writes.departing, scene.outbox.requests) == ([record(1)], 0, [])
+    assert batch.lost == [record(1)]
+    assert batch.lost_seconds == pytest.approx([2.0 + RETRY_SECONDS])
+    assert (scene.writes.departing, scene.outbox.requests) == (0, [])
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3)), max_size=8), st.integers(0, 8))
@@ -233,11 +269,11 @@ def test_what_is_reported_lost_again_while_it_waits_goes_out_once_and_weighs_onc
 ) -> None:
     batch, later = WriteBatch(), WriteBatch()
     for index, (number, version) in enumerate(reports):
-        (batch if index < cut else later).add_lost(record(number, version))
+        (batch if index < cut else later).add_lost(record(number, version), float(index))
     batch.extend(later)
-    newest = {f"r{number}": record(number, version) for number, version in reports}
-    assert batch.lost == newest
-    assert batch.weight == sum(each.weight for each in newest.values())
+    newest = {number: (record(number, version), float(index)) for index, (number, version) in enumerate(reports)}
+    assert batch.lost == {(one.data_info_id, one.register_id): (one, at) for one, at in newest.values()}
+    assert batch.weight == sum(one.weight for one, _ in newest.values())
 
 
 STEPS = st.lists(

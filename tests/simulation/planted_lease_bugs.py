@@ -60,7 +60,7 @@ def _ends_from_registration() -> Patch:
         self: LeaseKeeper, slot: HeldSlot, data_info_id: str, lease_ids: Iterable[str], now: float
     ) -> list[str]:
         suffix = lease_suffix(data_info_id)
-        unheld = [each for each in lease_ids if not self._endings.of(slot, each + suffix)]
+        unheld = [each for each in lease_ids if not self._endings.of(slot, data_info_id, each + suffix)]
         return renew(self, slot, data_info_id, unheld, now)
 
     return replaced(LeaseKeeper, "renew", only_unknown)
@@ -97,7 +97,8 @@ def _due_ends_although_renewed() -> Patch:
         suffix = lease_suffix(data_info_id)
 
         def is_late(lease_id: str) -> bool:
-            return any(each.state is not EndingState.WAITING for each in self._endings.of(slot, lease_id + suffix))
+            held = self._endings.of(slot, data_info_id, lease_id + suffix)
+            return any(each.state is not EndingState.WAITING for each in held)
 
         return renew(self, slot, data_info_id, [each for each in lease_ids if not is_late(each)], now)
 

@@ -159,6 +159,11 @@ class SlotStore:
             return not record.is_tombstone and (buried is None or record.newer_than(buried[0]))
         return record.newer_than(held)
 
+    def has(self, record: Publisher) -> bool:
+        """Whether there is a live record of the same registration, and not a newer one."""
+        held = self.find(record)
+        return held is not None and not held.newer_than(record)
+
     def put_gone(self, tombstone: Publisher, now: float) -> bool:
         """The client of this registration has left: remove its record, if that is no newer and still belongs to the
         same session process. Returns True if subscribers see a difference."""

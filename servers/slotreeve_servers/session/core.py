@@ -300,7 +300,7 @@ class SessionCore:
             self.registrations.sent_again(client)
 
     def _sweep(self) -> float | None:
-        """End what frozen clients have here; forget old tombstones."""
+        """End what frozen clients have here; forget old tombstones and further copies."""
         self._frozen.look()
         now = self._outbox.now()
         if now - self._compacted_at > COMPACT_SECONDS:

@@ -4,7 +4,7 @@ calls, because time depends on the machine."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import FrameType
 
@@ -17,14 +17,18 @@ from slotreeve_events.history import NO_REASONS
 from slotreeve_protocol.client_messages import Scope, Want
 from slotreeve_protocol.datum_copy import DatumCopy, Fit
 from slotreeve_protocol.slot_messages import (
+    Access,
+    Answers,
     Changed,
     DatumChange,
     DeclareInterest,
     Known,
     Presence,
+    SlotAnswer,
     SlotDigests,
     SlotInterest,
     SlotWrite,
+    Write,
 )
 from slotreeve_servers.data.announcing.changes import Changes
 from slotreeve_servers.data.announcing.interest import SessionInterests
@@ -42,7 +46,9 @@ from slotreeve_servers.session.clients.orders import OrdersInForce
 from slotreeve_servers.session.push.due_pushes import DuePushes
 from slotreeve_servers.session.push.interests import Interests
 from slotreeve_servers.session.push.push import PushRules
+from slotreeve_servers.session.records.further_copies import FurtherCopies
 from slotreeve_servers.session.records.routes import Routes
+from slotreeve_servers.session.records.writes import Writes
 from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
@@ -252,6 +258,50 @@ def test_a_client_with_a_large_service_that_is_lost_arrives_and_is_lost_again_wi
     scene.outbox.count(scene.lost_clients.look)
     scene.outbox.end_turn()
     assert (scene.endings.held, scene.slot.store.size) == (0, 20_000)
+    assert scene.outbox.most < MOST_CALLS
+
+
+class LargeLossAtSession:
+    """A client of session-1 with 20,000 records of one service is lost; no leader is linked at first."""
+
+    def __init__(self) -> None:
+        self.outbox, routes = CountingOutbox(), Routes()
+        routes.apply(SlotTable(1, (Slot(0, "data-1", 1, ()),)))
+        self.writes = Writes(self.outbox, routes)
+        self.stores = {0: SlotStore(PART_BYTES)}
+        self.copies = FurtherCopies(self.outbox, lambda name: 0, self.stores, self.writes)
+        for number in range(20_000):
+            self.stores[0].put(record(number), 0.0)
+        self.outbox.pace(self.lose)
+        self.routes = routes
+
+    def lose(self) -> Iterator[None]:
+        for one in list(self.stores[0].records()):
+            self.copies.keep(0, one)
+            yield
+
+
+def test_the_further_copies_of_a_large_client_are_reported_and_dropped_without_a_long_turn() -> None:
+    scene = LargeLossAtSession()
+    scene.outbox.end_turn()
+    leader = a_peer("data-1", Role.DATA)
+    reported = 0
+    for _ in range(2):  # it is linked, takes all, and is linked again
+        scene.routes.opened(leader)
+        scene.outbox.count(partial(scene.copies.report_again, [0]))
+        scene.outbox.count(scene.writes.routes_changed)
+        scene.outbox.end_turn()
+        while any(isinstance(request.message, Write) for request in scene.outbox.requests):
+            request = next(each for each in scene.outbox.requests if isinstance(each.message, Write))
+            scene.outbox.requests.remove(request)
+            assert isinstance(request.message, Write)
+            reported += sum(len(batch.lost) for batch in request.message.batches)
+            scene.outbox.count(partial(request.answered, Answers([SlotAnswer(0, Access.ACCEPT, 1)]), None))
+            scene.outbox.end_turn()
+    assert reported == 2 * 20_000
+    scene.outbox.count(partial(scene.copies.compact, scene.outbox.time + 1.0))
+    scene.outbox.end_turn()
+    assert scene.stores[0].size == 0
     assert scene.outbox.most < MOST_CALLS
 
 

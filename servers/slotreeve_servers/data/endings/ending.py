@@ -73,7 +73,7 @@ class Ending(Timed):
     """A registration that ends unless somebody vouches for it in time.
 
     Attributes:
-        slot, data_info_id, register_id: which one.
+        slot, data_info_id, register_id: which one. ``key``: the latter two.
         session: the session process that has it, or has heard that it ends; that of leases is their owner.
         client: the id of its client. A lease is a client of its own.
         state: :class:`slotreeve_servers.data.endings.endings.Endings` alone changes it.
@@ -91,6 +91,11 @@ class Ending(Timed):
         self.state = VOUCHED
         self.held_since = 0.0
         self.said = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Its data info id and register id."""
+        return self.data_info_id, self.register_id
 
     @property
     def is_open(self) -> bool:
@@ -119,17 +124,25 @@ class LostRecord(Ending):
             that it leaves, the tombstone.
         is_reported: its session server has reported it, and keeps its copy until it is told that the record is over.
         gone: id of its session process, where that is gone; else empty.
-        since: when it was lost, in attended seconds.
+        ago: it was lost so many seconds before this server learned of it. ``since``: when, in attended seconds.
         not_before: it stays until then, because a session server did not answer a mark; 0 where all answered.
     """
 
-    __slots__ = ("gone", "is_reported", "not_before", "record", "since")
+    __slots__ = ("ago", "gone", "is_reported", "not_before", "record", "since")
 
     def __init__(
-        self, slot: HeldSlot, record: Publisher, *, is_reported: bool = False, gone: str = "", said: bool = False
+        self,
+        slot: HeldSlot,
+        record: Publisher,
+        *,
+        is_reported: bool = False,
+        ago: float = 0.0,
+        gone: str = "",
+        said: bool = False,
     ) -> None:
         super().__init__(slot, record, client_of(record.register_id))
         self.record, self.is_reported, self.gone, self.said = record, is_reported, gone, said
+        self.ago = max(0.0, ago)  # also where it is no number
         self.since = self.not_before = 0.0
 
     def record_that_ends(self) -> Publisher | None:

@@ -64,8 +64,8 @@ class Endings:
         self._rules, self._brake = rules, brake
         self.presence = ClientPresence()
         self.leases: LeaseRules
-        # By register id; one for each session process that has the registration.
-        self._held: dict[HeldSlot, dict[str, tuple[Ending, ...]]] = {}
+        # By data info id and register id; one for each session process that has the registration.
+        self._held: dict[HeldSlot, dict[tuple[str, str], tuple[Ending, ...]]] = {}
         self._by_client: dict[str, dict[LostRecord, None]] = {}
         # What may end because its session process is gone, by that process.
         self._by_process: dict[str, dict[LostRecord, None]] = {}
@@ -131,9 +131,9 @@ class Endings:
     def watch(self, ending: Ending) -> None:
         """Nobody vouches for this registration any more, or a lease begins."""
         held = self._held.setdefault(ending.slot, {})
-        held[ending.register_id] = *held.get(ending.register_id, ()), ending
+        held[ending.key] = *held.get(ending.key, ()), ending
         if isinstance(ending, LostRecord):
-            ending.since = self._outbox.attended()
+            ending.since = self._outbox.attended() - ending.ago
             self.held += 1
             ending.slot.leaving += ending.said
             self._by_client.setdefault(ending.client, {})[ending] = None
@@ -146,12 +146,12 @@ class Endings:
             self._has_returned(ending)
             self.move(ending, EndingEvent.ARRIVES)
 
-    def of(self, slot: HeldSlot, register_id: str) -> tuple[Ending, ...]:
+    def of(self, slot: HeldSlot, data_info_id: str, register_id: str) -> tuple[Ending, ...]:
         """What may end of one registration: its lease, or what each session process has of it."""
-        return self._held.get(slot, {}).get(register_id, ())
+        return self._held.get(slot, {}).get((data_info_id, register_id), ())
 
     def _at(self, slot: HeldSlot, record: Publisher) -> LostRecord | None:
-        for ending in self.of(slot, record.register_id):
+        for ending in self.of(slot, record.data_info_id, record.register_id):
             if isinstance(ending, LostRecord) and ending.session == record.session:
                 return ending
         return None
@@ -172,7 +172,7 @@ class Endings:
         if not self.held or slot not in self._held:
             return
         for record in records:
-            for ending in self.of(slot, record.register_id):
+            for ending in self.of(slot, record.data_info_id, record.register_id):
                 if isinstance(ending, LostRecord) and record.newer_than(ending.record):
                     self._has_returned(ending)
                     self.move(ending, EndingEvent.SENT_AGAIN)
@@ -286,9 +286,9 @@ class Endings:
 
     def _forget(self, ending: Ending) -> None:
         held = self._held[ending.slot]
-        held[ending.register_id] = tuple([each for each in held[ending.register_id] if each is not ending])
-        if not held[ending.register_id]:
-            del held[ending.register_id]
+        held[ending.key] = tuple([each for each in held[ending.key] if each is not ending])
+        if not held[ending.key]:
+            del held[ending.key]
         if not held:
             del self._held[ending.slot]
         if not isinstance(ending, LostRecord):

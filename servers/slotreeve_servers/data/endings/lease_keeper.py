@@ -130,7 +130,7 @@ class LeaseKeeper:
         unknown: list[str] = []
         suffix = lease_suffix(data_info_id)
         for lease_id in lease_ids:
-            lease = self._lease(slot, lease_id + suffix)
+            lease = self._lease(slot, data_info_id, lease_id + suffix)
             if lease is not None:
                 lease.until = now + lease.ttl
                 if lease.state is not WAITING:
@@ -143,15 +143,15 @@ class LeaseKeeper:
                 self.begin(slot, record, now)
         return unknown
 
-    def _lease(self, slot: HeldSlot, register_id: str) -> HeldLease | None:
-        for lease in self._endings.of(slot, register_id):
+    def _lease(self, slot: HeldSlot, data_info_id: str, register_id: str) -> HeldLease | None:
+        for lease in self._endings.of(slot, data_info_id, register_id):
             if isinstance(lease, HeldLease):
                 return lease
         return None
 
     def begin(self, slot: HeldSlot, record: Publisher, now: float) -> None:
         """The time to live of a lease begins."""
-        lease, ttl = self._lease(slot, record.register_id), DRIFT * ttl_seconds_of(record)
+        lease, ttl = self._lease(slot, record.data_info_id, record.register_id), DRIFT * ttl_seconds_of(record)
         if lease is not None:
             lease.ttl, lease.until = ttl, now + ttl
             self._endings.put_off(lease)
@@ -166,7 +166,7 @@ class LeaseKeeper:
                 missing.append(lease_id)
                 continue
             tombstones.append(lease_tombstone(slot, record))
-            lease = self._lease(slot, record.register_id)
+            lease = self._lease(slot, record.data_info_id, record.register_id)
             if lease is not None:
                 self._endings.vouched(lease)
         self._store(slot, tombstones, "its lease was ended by a caller")
@@ -196,7 +196,8 @@ class LeaseKeeper:
                 if not self._slots.has(slot):
                     break
                 # Unless somebody has ended it, or has registered or renewed it here already.
-                if slot.store.find(record) is record and self._lease(slot, record.register_id) is None:
+                is_known = self._lease(slot, record.data_info_id, record.register_id) is not None
+                if slot.store.find(record) is record and not is_known:
                     self.begin(slot, record, self._outbox.attended() + DRIFT * self._membership.lease_seconds)
                 yield
 

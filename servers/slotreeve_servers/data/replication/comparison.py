@@ -183,8 +183,9 @@ class SessionComparison:
         slot = self._slots.get(number)
         if slot is None or not slot.leads:
             return None
-        digests = SlotDigests(number, slot.slot.leader_epoch, *slot.store.digests(self._process_id))
-        return digests if self._process_id in slot.compared else structs.replace(digests, is_first=True)
+        is_first = self._process_id not in slot.compared
+        head, held = (number, slot.slot.leader_epoch), slot.store.digests(self._process_id)
+        return SlotDigests(*head, *held, is_first=is_first, serves=slot.serving)
 
     def request(self, slots: list[SlotDigests]) -> Message:
         """Ask the session server where it differs."""

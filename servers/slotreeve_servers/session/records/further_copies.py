@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from slotreeve.model.publisher import Publisher
 
 from slotreeve_servers.node.outbox import Outbox
-from slotreeve_servers.node.records import SlotStore
+from slotreeve_servers.node.records import SlotStore, StoreDifference
 from slotreeve_servers.session.records.writes import Writes
 
 
@@ -23,16 +24,18 @@ class FurtherCopies:
         self, outbox: Outbox, slot_of: Callable[[str], int], stores: Mapping[int, SlotStore], writes: Writes
     ) -> None:
         self._outbox, self._slot_of, self._stores, self._writes = outbox, slot_of, stores, writes
-        # By slot and register id, in the order of their losses, each with its time.
-        self._lost: dict[int, dict[str, tuple[Publisher, float]]] = {}
+        # By slot, then by data info id and register id, in the order of their losses, each with its time.
+        self._lost: dict[int, OrderedDict[tuple[str, str], tuple[Publisher, float]]] = {}
         self._to_report: dict[int, None] = {}
+        self._before = 0.0
 
     def keep(self, slot: int, record: Publisher) -> None:
         """The client of this record is lost: report it to the leader of its slot."""
-        lost = self._lost.setdefault(slot, {})
-        lost.pop(record.register_id, None)
-        lost[record.register_id] = record, self._outbox.now()
-        self._writes.submit_lost(slot, record)
+        key, at = (record.data_info_id, record.register_id), self._outbox.now()
+        lost = self._lost.setdefault(slot, OrderedDict())
+        lost[key] = record, at
+        lost.move_to_end(key)
+        self._writes.submit_lost(slot, record, at)
 
     def report_again(self, slots: Iterable[int]) -> None:
         """These slots have another leader or link: it may not know which clients are lost, and what it has said of them
@@ -45,32 +48,48 @@ class FurtherCopies:
         """There may be very many, and others must not wait."""
         while self._to_report:
             slot, _ = self._to_report.popitem()
-            for record, _ in list(self._lost[slot].values()):
-                if self._has(slot, record):
-                    self._writes.submit_lost(slot, record)
+            for record, at in list(self._lost[slot].values()):
+                if self._stores[slot].has(record):
+                    self._writes.submit_lost(slot, record, at)
                 yield
+
+    def leave_out(self, slot: int, found: StoreDifference) -> None:
+        """Take them out of an answer to a leader that serves the slot, or was compared with this server before: what it
+        does not have of them is over."""
+        lost = self._lost.get(slot)
+        if not lost:
+            return
+        for records in (*found.records.values(), *(part.records for part in found.parts)):
+            records[:] = [one for one in records if not self._is_lost(lost, one)]
+
+    @staticmethod
+    def _is_lost(lost: Mapping[tuple[str, str], tuple[Publisher, float]], record: Publisher) -> bool:
+        copy = lost.get((record.data_info_id, record.register_id))
+        return copy is not None and not record.newer_than(copy[0])
 
     def over(self, tombstones: Iterable[Publisher]) -> None:
         """The slots' leaders need these records no more: they have ended, or newer ones are stored."""
         for tombstone in tombstones:
-            slot = self._slot_of(tombstone.data_info_id)
-            lost = self._lost.get(slot, {})
-            if tombstone.register_id in lost and not lost[tombstone.register_id][0].newer_than(tombstone):
-                self._drop(slot, tombstone.register_id)
+            slot, key = self._slot_of(tombstone.data_info_id), (tombstone.data_info_id, tombstone.register_id)
+            lost = self._lost.get(slot)
+            if lost is not None and key in lost and not lost[key][0].newer_than(tombstone):
+                record, _ = lost.pop(key)
+                self._purge(slot, record)
 
     def compact(self, before: float) -> None:
         """Drop what was lost earlier than ``before``. A leader that holds it back goes on to do so without this copy.
         One of release 0.1 does not say what is over."""
-        for slot, lost in self._lost.items():
-            while lost and next(iter(lost.values()))[1] < before:
-                self._drop(slot, next(iter(lost)))
+        self._before = before
+        self._outbox.pace(self._compact)
 
-    def _drop(self, slot: int, register_id: str) -> None:
-        record, _ = self._lost[slot].pop(register_id)
-        if self._has(slot, record):
-            self._stores[slot].purge(record.data_info_id, register_id)
+    def _compact(self) -> Iterator[None]:
+        for slot, lost in list(self._lost.items()):
+            while lost and next(iter(lost.values()))[1] < self._before:
+                _, (record, _) = lost.popitem(last=False)
+                self._purge(slot, record)
+                yield
 
-    def _has(self, slot: int, record: Publisher) -> bool:
-        """Whether the record is there still: its client may have sent a newer one over another connection."""
-        held = self._stores[slot].find(record)
-        return held is not None and not held.newer_than(record)
+    def _purge(self, slot: int, record: Publisher) -> None:
+        """A newer one stays: the client has sent it over another connection."""
+        if self._stores[slot].has(record):
+            self._stores[slot].purge(record.data_info_id, record.register_id)

@@ -109,6 +109,8 @@ class SlotLeaders:
             if left > 0:
                 store = self._registrations.stores.get(request.slot, _NOTHING)
                 found = store.difference(request, left)
+                if request.serves or not request.is_first:
+                    self._registrations.further_copies.leave_out(request.slot, found)
                 found.cost += add_tombstones(found, store)
             ended = list[Publisher]()
             if request.is_first and found.complete:

@@ -26,6 +26,7 @@ HEAVIEST = 1 + MAX_PAYLOAD_BYTES // 2_048
 MOST_RECORDS = 10_000
 """Most records in one message. Ours send some hundreds."""
 TOMBSTONE_SECONDS = 180.0
+"""Tombstones, and further copies of which no leader says that they are over, are forgotten after this time."""
 KNOWN_SLOTS, KNOWN_LETTERS = 200_000, 20_000_000
 
 
@@ -217,8 +218,7 @@ class Registrations:
             slot = self._slot_of(record.data_info_id)
             store = self.stores[slot]
             # A record that was replayed over a newer connection is newer by its incarnation: it stays.
-            held = store.find(record)
-            if held is not None and not held.newer_than(record):
+            if store.has(record):
                 if how is Departure.LOST:
                     self.further_copies.keep(slot, record)
                 else:
@@ -230,7 +230,7 @@ class Registrations:
             yield
 
     def compact(self) -> None:
-        """Forget old tombstones, and further copies as old."""
+        """Forget tombstones and further copies that are older than :data:`TOMBSTONE_SECONDS`."""
         before = self._outbox.now() - TOMBSTONE_SECONDS
         for store in self.stores.values():
             store.compact(before)

@@ -9,8 +9,10 @@ nothing (I10).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from slotreeve.model.publisher import Publisher
 from slotreeve.ports import Message
@@ -54,7 +56,7 @@ class WriteBatch:
     Attributes:
         records, clients, sequences: equally long.
         gone: tombstones of registrations whose client said that it leaves.
-        lost: records whose client is lost, by register id.
+        lost: records whose client is lost, by data info id and register id, each with the time of the loss.
         weight: of the records together, and of the tombstones, of which each weighs 1.
         after: what waits until this batch is stored.
         since: when the first of it came, in seconds on the server's clock.
@@ -62,7 +64,7 @@ class WriteBatch:
 
     records: list[Publisher] = field(default_factory=list)
     gone: list[Publisher] = field(default_factory=list)
-    lost: dict[str, Publisher] = field(default_factory=dict)
+    lost: OrderedDict[tuple[str, str], tuple[Publisher, float]] = field(default_factory=OrderedDict)
     clients: list[ConnectedClient] = field(default_factory=list)
     sequences: list[int] = field(default_factory=list)
     weight: int = 0
@@ -84,27 +86,34 @@ class WriteBatch:
         first.gone, self.gone = self.gone[:room], self.gone[room:]
         first.weight += len(first.gone)
         while first.weight < WEIGHT_PER_MESSAGE and self.lost:
-            record = self.lost.pop(next(iter(self.lost)))
-            first.add_lost(record)
+            _, (record, at) = self.lost.popitem(last=False)
+            first.add_lost(record, at)
         self.weight -= first.weight
         for waiting in self.after:
             waiting.batches += 1
         first.after = self.after.copy()
         return first
 
-    def add_lost(self, record: Publisher) -> None:
-        """The client of this record is lost. It may have been reported before, to another leader."""
-        former = self.lost.get(record.register_id)
-        self.lost[record.register_id] = record
-        self.weight += record.weight - (0 if former is None else former.weight)
+    def add_lost(self, record: Publisher, at: float) -> None:
+        """The client of this record is lost since then. It may wait here already, to be reported to another leader."""
+        key = record.data_info_id, record.register_id
+        if key in self.lost:
+            self.weight -= self.lost[key][0].weight
+        self.lost[key] = record, at
+        self.weight += record.weight
 
     def extend(self, later: WriteBatch) -> None:
         """Append what came later for the same slot."""
-        for register_id in self.lost.keys() & later.lost.keys():
-            self.weight -= self.lost[register_id].weight
         self.records += later.records
         self.gone += later.gone
-        self.lost |= later.lost
+        # What came first is put in front: there may be very many behind it, and this is done after each refusal.
+        for key, (record, at) in reversed(self.lost.items()):
+            if key in later.lost:
+                self.weight -= record.weight
+            else:
+                later.lost[key] = record, at
+                later.lost.move_to_end(key, last=False)
+        self.lost = later.lost
         self.clients += later.clients
         self.sequences += later.sequences
         self.weight += later.weight
@@ -143,6 +152,7 @@ class Writes:
         self._in_flight: dict[Peer, int] = {}
         self._sent: dict[int, dict[WriteBatch, SentBatches]] = {}
         self._refused: dict[int, tuple[Peer, int]] = {}
+        self._lost: dict[int, list[tuple[Publisher, float]]] = {}
         self._to_acknowledge: list[ConnectedClient] = []
         self._flush = TurnEnd(outbox, self._send_waiting)
         self._acknowledgements = TurnEnd(outbox, self._send_acknowledgements)
@@ -174,17 +184,29 @@ class Writes:
         batch.weight += 1
         self._flush.soon()
 
-    def submit_lost(self, slot: int, record: Publisher) -> None:
-        """Tell the leader of ``slot`` that the client of a registration is lost. It gets the record, too: this server
-        may have sent it to a former leader, and the present one have no copy."""
-        self._prompt.setdefault(slot, WriteBatch(since=self._outbox.now())).add_lost(record)
+    def submit_lost(self, slot: int, record: Publisher, at: float) -> None:
+        """Tell the leader of ``slot`` that the client of a registration is lost since then, once all that was submitted
+        for the slot before is stored: the record may be among it, and what a leader does not have is over."""
+        self._lost.setdefault(slot, []).append((record, at))
+        self._flush.soon()
+
+    def _report_lost(self) -> None:
+        lost, self._lost = self._lost, {}
+        for slot, records in lost.items():
+            published = [batch for batch in self._batches(slot) if batch.records]
+            self._after(published, partial(self._report_lost_of, slot, records))
+
+    def _report_lost_of(self, slot: int, records: list[tuple[Publisher, float]]) -> None:
+        batch = self._prompt.setdefault(slot, WriteBatch(since=self._outbox.now()))
+        for record, at in records:
+            batch.add_lost(record, at)
         self._flush.soon()
 
     @property
     def departing(self) -> int:
-        """Registrations whose client has left or is lost, which no slot leader knows yet."""
-        batches = [*self._prompt.values(), *self._replays.values(), *(b for sent in self._sent.values() for b in sent)]
-        return sum(len(batch.gone) + len(batch.lost) for batch in batches)
+        """Registrations whose client has left or is lost, of which a slot leader is being told."""
+        slots = {*self._prompt, *self._replays, *self._sent}
+        return sum(len(batch.gone) + len(batch.lost) for slot in slots for batch in self._batches(slot))
 
     def routes_changed(self) -> None:
         """There is another table or link: what waits may go out now, and what was sent to a former leader is sent
@@ -200,10 +222,14 @@ class Writes:
 
     def when_stored(self, slots: Iterable[int], action: Callable[[], None]) -> None:
         """Act when all that waits or is on its way for these slots now is stored: at once where nothing is."""
-        batches: list[WriteBatch] = []
-        for slot in slots:
-            batches += self._sent.get(slot, ())
-            batches += [lane[slot] for lane in (self._prompt, self._replays) if slot in lane]
+        self._after([batch for slot in slots for batch in self._batches(slot)], action)
+
+    def _batches(self, slot: int) -> list[WriteBatch]:
+        """What waits, or is on its way, for a slot."""
+        return [*self._sent.get(slot, ()), *(lane[slot] for lane in (self._prompt, self._replays) if slot in lane)]
+
+    @staticmethod
+    def _after(batches: Sequence[WriteBatch], action: Callable[[], None]) -> None:
         if not batches:
             action()
             return
@@ -224,8 +250,7 @@ class Writes:
 
     def waited_us(self, slot: int) -> int:
         """For how long the oldest of what the leader of a slot has not stored has waited, in microseconds."""
-        batches = [*self._sent.get(slot, ()), *(lane[slot] for lane in (self._prompt, self._replays) if slot in lane)]
-        since = min((batch.since for batch in batches), default=math.inf)
+        since = min((batch.since for batch in self._batches(slot)), default=math.inf)
         return round(1_000_000 * (self._outbox.now() - since)) if since < math.inf else 0
 
     def _why_waits(self, slot: int) -> str:
@@ -239,6 +264,8 @@ class Writes:
     # --- sending -----------------------------------------------------------------------------------------------------
 
     def _send_waiting(self) -> None:
+        if self._lost:
+            self._report_lost()
         messages: dict[Peer, SentBatches] = {}
         now = self._outbox.now()
         for lane, most in ((self._prompt, IN_FLIGHT + 1), (self._replays, IN_FLIGHT)):
@@ -265,7 +292,8 @@ class Writes:
         batches = []
         for batch, (_, slot, epoch) in sent.batches.items():
             waited_us = round(1_000_000 * (sent.at - batch.since))
-            batches.append(SlotWrite(slot, epoch, batch.records, batch.gone, [], list(batch.lost.values()), waited_us))
+            lost, ago = [one for one, _ in batch.lost.values()], [sent.at - at for _, at in batch.lost.values()]
+            batches.append(SlotWrite(slot, epoch, batch.records, batch.gone, [], lost, waited_us, ago))
         write = Write(batches)
         if not self._outbox.ask(sent.peer, write, answered, math.inf):
             for batch, (lane, slot, _) in sent.batches.items():
