@@ -38,9 +38,9 @@ class SlotWrite(msgspec.Struct, array_like=True, frozen=True):
     ``records``: records and tombstones; each replaces only an older one. ``gone``: tombstones of registrations whose
     client has left; each removes its record only if that is not newer and belongs to the same session process.
     ``purged`` (leader to follower only): (data info id, register id) of records to remove without a tombstone.
-    ``lost`` (session to leader only): records whose client did not say so: its connection ended, or it is silent. The
-    sender keeps them until the leader says that they are over (``Changed``); one of release 0.1 sends their tombstones,
-    and keeps nothing (docs/endings.md). ``lost_seconds``: for how long each has been lost.
+    ``lost`` (session to leader only): records whose client left without a word: its connection ended, or it is silent.
+    The sender keeps them until the leader says that they are over (``Changed``). A sender of release 0.1 sends their
+    tombstones, and keeps nothing (docs/endings.md).
     ``waited_us``: for how long the oldest of this has waited at the sender, in microseconds on its clock.
     """
 
@@ -51,7 +51,6 @@ class SlotWrite(msgspec.Struct, array_like=True, frozen=True):
     purged: list[tuple[str, str]]
     lost: list[Publisher] = []
     waited_us: int = 0
-    lost_seconds: list[float] = []
 
 
 class Write(Message, frozen=True, tag=40):

@@ -127,6 +127,32 @@ async def test_clients_that_died_at_a_server_that_was_cut_off_are_not_seen_again
         assert seen == []
 
 
+@simulated
+async def test_clients_that_are_cut_off_longer_than_their_session_servers_keep_their_registrations(
+    rng: random.Random,
+) -> None:
+    names = [f"provider-{number}" for number in range(150)]
+    async with SimulatedCluster(rng) as cluster:
+        providers = [cluster.client(name=name) for name in names]
+        await asyncio.gather(*[published(provider, SERVICES[:1]) for provider in providers])
+        seen: list[int] = []
+        subscription = cluster.client("session-2", name="consumer").subscribe(
+            SERVICES[0], lambda changed: seen.append(len(changed.instances))
+        )
+        await cluster.until(lambda: len(subscription.instances) == 150, "all are seen")
+        others = [*METAS, *DATAS, *names, "consumer"]
+        cluster.network.partition(["session-1"], [*others, "session-2"])
+        cluster.network.partition(["session-2"], others)
+        await asyncio.sleep(70)  # longer than the brake holds: nobody can be told of the losses
+        seen.clear()
+        cluster.network.heal()
+        cluster.network.partition(names, ["session-1", "session-2"])
+        await asyncio.sleep(10)
+        cluster.network.heal()
+        await asyncio.sleep(30)
+        assert min(seen, default=150) == 150
+
+
 def stored_by_sessions(cluster: SimulatedCluster) -> int:
     """Number of the records that both session servers have."""
     cores = [cluster.session(name).core for name in ("session-1", "session-2")]

@@ -180,7 +180,7 @@ def test_the_departures_of_a_large_client_go_out_in_bounded_messages() -> None:
     scene = Scene()
     for number in range(3 * WEIGHT_PER_MESSAGE):
         scene.writes.submit_gone(0, record(number).tombstone())
-        scene.writes.submit_lost(0, record(number), 0.0)
+        scene.writes.submit_lost(0, record(number))
     scene.outbox.end_turn()
     gone, lost = 0, 0
     while scene.outbox.requests:
@@ -223,7 +223,7 @@ def test_a_client_is_reported_lost_only_after_what_it_published_is_stored(is_rep
     scene.writes.submit(0, record(1), 1, scene.client, 1)
     if is_sent:
         scene.outbox.end_turn()
-    scene.writes.submit_lost(0, record(1), scene.outbox.now())
+    scene.writes.submit_lost(0, record(1))
     scene.outbox.end_turn()
     orders: list[list[int]] = []
     for access in (Access.MOVED, Access.MOVED, Access.ACCEPT, Access.ACCEPT):
@@ -239,7 +239,7 @@ def test_a_client_is_reported_lost_only_after_what_it_published_is_stored(is_rep
 def test_a_lost_client_does_not_wait_for_what_others_published_later() -> None:
     scene = Scene()
     scene.submit(0, 1)
-    scene.writes.submit_lost(0, record(1), scene.outbox.now())
+    scene.writes.submit_lost(0, record(1))
     scene.outbox.end_turn()
     for number in range(2, 9):
         scene.submit(0, number)
@@ -248,18 +248,19 @@ def test_a_lost_client_does_not_wait_for_what_others_published_later() -> None:
     assert number == 4  # it goes out behind the answer to the first message
 
 
-def test_the_loss_of_a_client_goes_out_with_its_record_and_its_age_until_it_is_taken() -> None:
+def test_the_loss_of_a_client_goes_out_with_its_record_until_it_is_taken() -> None:
     scene = Scene()
-    scene.writes.submit_lost(0, record(1), scene.outbox.now() - 2.0)
+    scene.submit(0, 1)
+    scene.writes.submit_lost(0, record(1))
     scene.outbox.end_turn()
-    assert scene.writes.departing == 1
-    (batch,) = scene.answer(Access.MOVED).batches
-    assert (batch.lost, batch.lost_seconds) == ([record(1)], [2.0])
-    scene.outbox.advance(RETRY_SECONDS)
-    scene.outbox.end_turn()
-    (batch,) = scene.answer().batches
-    assert batch.lost == [record(1)]
-    assert batch.lost_seconds == pytest.approx([2.0 + RETRY_SECONDS])
+    assert scene.writes.departing == 1, "also while it waits for the record"
+    scene.answer()
+    for access in (Access.MOVED, Access.ACCEPT):
+        assert scene.writes.departing == 1
+        scene.outbox.end_turn()
+        (batch,) = scene.answer(access).batches
+        assert batch.lost == [record(1)]
+        scene.outbox.advance(RETRY_SECONDS)
     assert (scene.writes.departing, scene.outbox.requests) == (0, [])
 
 
@@ -269,11 +270,11 @@ def test_what_is_reported_lost_again_while_it_waits_goes_out_once_and_weighs_onc
 ) -> None:
     batch, later = WriteBatch(), WriteBatch()
     for index, (number, version) in enumerate(reports):
-        (batch if index < cut else later).add_lost(record(number, version), float(index))
+        (batch if index < cut else later).add_lost(record(number, version))
     batch.extend(later)
-    newest = {number: (record(number, version), float(index)) for index, (number, version) in enumerate(reports)}
-    assert batch.lost == {(one.data_info_id, one.register_id): (one, at) for one, at in newest.values()}
-    assert batch.weight == sum(one.weight for one, _ in newest.values())
+    newest = {number: record(number, version) for number, version in reports}
+    assert batch.lost == {(one.data_info_id, one.register_id): one for one in newest.values()}
+    assert batch.weight == sum(one.weight for one in newest.values())
 
 
 STEPS = st.lists(

@@ -379,7 +379,7 @@ def _forgotten_with_the_former_connection() -> Patch:
             if held is not None and held.version <= record.version:
                 self.stores[slot].purge(record.data_info_id, record.register_id)
                 if how is not Departure.MOVED:
-                    self._writes.submit_lost(slot, record, self._outbox.now())
+                    self._writes.submit_lost(slot, record)
             yield
 
     return replaced(Registrations, "_drop", by_version)
@@ -389,8 +389,8 @@ def _forgotten_with_the_former_connection() -> Patch:
 def _lost_and_forgotten() -> Patch:
     original = Writes.submit_lost
 
-    def submit_lost(self: Writes, slot: int, record: Publisher, at: float) -> None:
-        original(self, slot, record.tombstone(), at)
+    def submit_lost(self: Writes, slot: int, record: Publisher) -> None:
+        original(self, slot, record.tombstone())
 
     def drop(self: Registrations) -> Iterator[None]:
         lost = [record for record, how in self._leaving if how is Departure.LOST]

@@ -343,7 +343,7 @@ class DataCore:
                 if batch.gone:
                     self.endings.said(slot, batch.gone)
                 if batch.lost:
-                    self.lost_clients.reported(slot, batch.lost, batch.lost_seconds)
+                    self.lost_clients.reported(slot, batch.lost)
                 if batch.records:
                     records = SlotWrite(batch.slot, batch.leader_epoch, batch.records, [], [], [], batch.waited_us)
                     self.store(slot, records)

@@ -124,11 +124,11 @@ class LostRecord(Ending):
             that it leaves, the tombstone.
         is_reported: its session server has reported it, and keeps its copy until it is told that the record is over.
         gone: id of its session process, where that is gone; else empty.
-        ago: it was lost so many seconds before this server learned of it. ``since``: when, in attended seconds.
+        since: when it was lost, in attended seconds.
         not_before: it stays until then, because a session server did not answer a mark; 0 where all answered.
     """
 
-    __slots__ = ("ago", "gone", "is_reported", "not_before", "record", "since")
+    __slots__ = ("gone", "is_reported", "not_before", "record", "since")
 
     def __init__(
         self,
@@ -136,13 +136,11 @@ class LostRecord(Ending):
         record: Publisher,
         *,
         is_reported: bool = False,
-        ago: float = 0.0,
         gone: str = "",
         said: bool = False,
     ) -> None:
         super().__init__(slot, record, client_of(record.register_id))
         self.record, self.is_reported, self.gone, self.said = record, is_reported, gone, said
-        self.ago = max(0.0, ago)  # also where it is no number
         self.since = self.not_before = 0.0
 
     def record_that_ends(self) -> Publisher | None:

@@ -133,7 +133,7 @@ class Endings:
         held = self._held.setdefault(ending.slot, {})
         held[ending.key] = *held.get(ending.key, ()), ending
         if isinstance(ending, LostRecord):
-            ending.since = self._outbox.attended() - ending.ago
+            ending.since = self._outbox.attended()
             self.held += 1
             ending.slot.leaving += ending.said
             self._by_client.setdefault(ending.client, {})[ending] = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from slotreeve.model.nodes import Node
 from slotreeve.model.publisher import Publisher
@@ -47,9 +47,8 @@ class LostClients:
 
     # --- what session servers report ---------------------------------------------------------------------------------
 
-    def reported(self, slot: HeldSlot, records: list[Publisher], lost_seconds: Sequence[float] = ()) -> None:
-        """A session server has lost the clients of these records, so long ago; one of release 0.1 sends their
-        tombstones, and no times.
+    def reported(self, slot: HeldSlot, records: list[Publisher]) -> None:
+        """A session server has lost the clients of these records; one of release 0.1 sends their tombstones.
 
         A leader that does not serve the slot yet takes what it does not have: the client may be on its way to another
         session server. If it serves, that is over; and so is what is newer here.
@@ -58,11 +57,10 @@ class LostClients:
         if news and not slot.serving:
             self._writer.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, news, [], []))
         lost: list[LostRecord] = []
-        times = lost_seconds if len(lost_seconds) == len(records) else [0.0] * len(records)
-        for record, ago in zip(records, times, strict=True):
+        for record in records:
             held = slot.store.find(record)
             if held is not None and held.session == record.session and not held.newer_than(record):
-                lost.append(LostRecord(slot, held, is_reported=True, ago=ago))
+                lost.append(LostRecord(slot, held, is_reported=True))
             else:
                 self._endings.over.add(record.session, record)
         self._endings.lost(lost)

@@ -35,7 +35,7 @@ class FurtherCopies:
         lost = self._lost.setdefault(slot, OrderedDict())
         lost[key] = record, at
         lost.move_to_end(key)
-        self._writes.submit_lost(slot, record, at)
+        self._writes.submit_lost(slot, record)
 
     def report_again(self, slots: Iterable[int]) -> None:
         """These slots have another leader or link: it may not know which clients are lost, and what it has said of them
@@ -48,14 +48,14 @@ class FurtherCopies:
         """There may be very many, and others must not wait."""
         while self._to_report:
             slot, _ = self._to_report.popitem()
-            for record, at in list(self._lost[slot].values()):
+            for record, _ in list(self._lost[slot].values()):
                 if self._stores[slot].has(record):
-                    self._writes.submit_lost(slot, record, at)
+                    self._writes.submit_lost(slot, record)
                 yield
 
     def leave_out(self, slot: int, found: StoreDifference) -> None:
-        """Take them out of an answer to a leader that serves the slot, or was compared with this server before: what it
-        does not have of them is over."""
+        """Take them out of an answer to a comparison: what a leader that serves the slot does not have of them is over.
+        A leader that does not serve it yet, and was compared with before, gets them by the report."""
         lost = self._lost.get(slot)
         if not lost:
             return
@@ -78,7 +78,7 @@ class FurtherCopies:
 
     def compact(self, before: float) -> None:
         """Drop what was lost earlier than ``before``. A leader that holds it back goes on to do so without this copy.
-        One of release 0.1 does not say what is over."""
+        A leader of release 0.1 does not say what is over."""
         self._before = before
         self._outbox.pace(self._compact)
 

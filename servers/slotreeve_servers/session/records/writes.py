@@ -56,15 +56,15 @@ class WriteBatch:
     Attributes:
         records, clients, sequences: equally long.
         gone: tombstones of registrations whose client said that it leaves.
-        lost: records whose client is lost, by data info id and register id, each with the time of the loss.
-        weight: of the records together, and of the tombstones, of which each weighs 1.
+        lost: records whose client is lost, by data info id and register id.
+        weight: of the records and the lost ones together, and of the tombstones, of which each weighs 1.
         after: what waits until this batch is stored.
         since: when the first of it came, in seconds on the server's clock.
     """
 
     records: list[Publisher] = field(default_factory=list)
     gone: list[Publisher] = field(default_factory=list)
-    lost: OrderedDict[tuple[str, str], tuple[Publisher, float]] = field(default_factory=OrderedDict)
+    lost: OrderedDict[tuple[str, str], Publisher] = field(default_factory=OrderedDict)
     clients: list[ConnectedClient] = field(default_factory=list)
     sequences: list[int] = field(default_factory=list)
     weight: int = 0
@@ -86,20 +86,20 @@ class WriteBatch:
         first.gone, self.gone = self.gone[:room], self.gone[room:]
         first.weight += len(first.gone)
         while first.weight < WEIGHT_PER_MESSAGE and self.lost:
-            _, (record, at) = self.lost.popitem(last=False)
-            first.add_lost(record, at)
+            _, record = self.lost.popitem(last=False)
+            first.add_lost(record)
         self.weight -= first.weight
         for waiting in self.after:
             waiting.batches += 1
         first.after = self.after.copy()
         return first
 
-    def add_lost(self, record: Publisher, at: float) -> None:
-        """The client of this record is lost since then. It may wait here already, to be reported to another leader."""
+    def add_lost(self, record: Publisher) -> None:
+        """The client of this record is lost. It may wait here already, from an earlier report."""
         key = record.data_info_id, record.register_id
         if key in self.lost:
-            self.weight -= self.lost[key][0].weight
-        self.lost[key] = record, at
+            self.weight -= self.lost[key].weight
+        self.lost[key] = record
         self.weight += record.weight
 
     def extend(self, later: WriteBatch) -> None:
@@ -107,11 +107,11 @@ class WriteBatch:
         self.records += later.records
         self.gone += later.gone
         # What came first is put in front: there may be very many behind it, and this is done after each refusal.
-        for key, (record, at) in reversed(self.lost.items()):
+        for key, record in reversed(self.lost.items()):
             if key in later.lost:
                 self.weight -= record.weight
             else:
-                later.lost[key] = record, at
+                later.lost[key] = record
                 later.lost.move_to_end(key, last=False)
         self.lost = later.lost
         self.clients += later.clients
@@ -152,7 +152,8 @@ class Writes:
         self._in_flight: dict[Peer, int] = {}
         self._sent: dict[int, dict[WriteBatch, SentBatches]] = {}
         self._refused: dict[int, tuple[Peer, int]] = {}
-        self._lost: dict[int, list[tuple[Publisher, float]]] = {}
+        self._lost: dict[int, list[Publisher]] = {}
+        self._reports = 0
         self._to_acknowledge: list[ConnectedClient] = []
         self._flush = TurnEnd(outbox, self._send_waiting)
         self._acknowledgements = TurnEnd(outbox, self._send_acknowledgements)
@@ -184,10 +185,11 @@ class Writes:
         batch.weight += 1
         self._flush.soon()
 
-    def submit_lost(self, slot: int, record: Publisher, at: float) -> None:
-        """Tell the leader of ``slot`` that the client of a registration is lost since then, once all that was submitted
-        for the slot before is stored: the record may be among it, and what a leader does not have is over."""
-        self._lost.setdefault(slot, []).append((record, at))
+    def submit_lost(self, slot: int, record: Publisher) -> None:
+        """Tell the leader of ``slot`` that the client of a registration is lost, once all that was submitted for the
+        slot before is stored: the record may be among it, and what a leader that serves does not have is over."""
+        self._reports += 1
+        self._lost.setdefault(slot, []).append(record)
         self._flush.soon()
 
     def _report_lost(self) -> None:
@@ -196,17 +198,19 @@ class Writes:
             published = [batch for batch in self._batches(slot) if batch.records]
             self._after(published, partial(self._report_lost_of, slot, records))
 
-    def _report_lost_of(self, slot: int, records: list[tuple[Publisher, float]]) -> None:
+    def _report_lost_of(self, slot: int, records: list[Publisher]) -> None:
+        self._reports -= len(records)
         batch = self._prompt.setdefault(slot, WriteBatch(since=self._outbox.now()))
-        for record, at in records:
-            batch.add_lost(record, at)
+        for record in records:
+            batch.add_lost(record)
         self._flush.soon()
 
     @property
     def departing(self) -> int:
-        """Registrations whose client has left or is lost, of which a slot leader is being told."""
+        """Registrations whose client has left or is lost, of which no slot leader has taken notice yet."""
         slots = {*self._prompt, *self._replays, *self._sent}
-        return sum(len(batch.gone) + len(batch.lost) for slot in slots for batch in self._batches(slot))
+        told = sum(len(batch.gone) + len(batch.lost) for slot in slots for batch in self._batches(slot))
+        return self._reports + told
 
     def routes_changed(self) -> None:
         """There is another table or link: what waits may go out now, and what was sent to a former leader is sent
@@ -292,8 +296,7 @@ class Writes:
         batches = []
         for batch, (_, slot, epoch) in sent.batches.items():
             waited_us = round(1_000_000 * (sent.at - batch.since))
-            lost, ago = [one for one, _ in batch.lost.values()], [sent.at - at for _, at in batch.lost.values()]
-            batches.append(SlotWrite(slot, epoch, batch.records, batch.gone, [], lost, waited_us, ago))
+            batches.append(SlotWrite(slot, epoch, batch.records, batch.gone, [], list(batch.lost.values()), waited_us))
         write = Write(batches)
         if not self._outbox.ask(sent.peer, write, answered, math.inf):
             for batch, (lane, slot, _) in sent.batches.items():
