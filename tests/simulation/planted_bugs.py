@@ -383,19 +383,3 @@ def _forgotten_with_the_former_connection() -> Patch:
             yield
 
     return replaced(Registrations, "_drop", by_version)
-
-
-@bug("a session server forgets what a lost client had published once it has reported that", "aimed", 840_000_446)
-def _lost_and_forgotten() -> Patch:
-    original = Writes.submit_lost
-
-    def submit_lost(self: Writes, slot: int, record: Publisher) -> None:
-        original(self, slot, record.tombstone())
-
-    def drop(self: Registrations) -> Iterator[None]:
-        lost = [record for record, how in self._leaving if how is Departure.LOST]
-        yield from dropped(self)
-        self.further_copies.over([record.tombstone() for record in lost])
-
-    dropped = Registrations._drop
-    return both(replaced(Writes, "submit_lost", submit_lost), replaced(Registrations, "_drop", drop))
