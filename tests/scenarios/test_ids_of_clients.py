@@ -96,6 +96,15 @@ def test_a_lease_of_another_service_under_the_same_id_ends_nothing() -> None:
     run(main)
 
 
+async def publishes_and_leaves(cluster: OneSlot, record: Publisher) -> None:
+    told = Reader()
+    connection = await cluster.as_shop("shop/1", told)
+    await cluster.until(lambda: told.received_messages, "it is let in")
+    connection.send(Publish(1, [record]))
+    await asyncio.sleep(0.1)
+    connection.close("it has gone")
+
+
 def test_one_register_id_in_two_services_over_two_connections_leaves_nothing_behind() -> None:
     async def main(rng: random.Random) -> None:
         cluster = OneSlot(rng)
@@ -105,12 +114,8 @@ def test_one_register_id_in_two_services_over_two_connections_leaves_nothing_beh
             seen = [reader.subscribe(service) for service in services]
             process = cluster.session("session-1").process_id
             for service in services:
-                connection = await cluster.as_shop("shop/1", told := Reader())
-                await cluster.until(lambda told=told: told.received_messages, "it is let in")  # type: ignore[misc]
                 record = Publisher("shop/1-1", DataInfo.parse(service).id, 1, 1, process, "", (b"x",))
-                connection.send(Publish(1, [record]))
-                await asyncio.sleep(0.1)
-                connection.close("it has gone")
+                await publishes_and_leaves(cluster, record)
             assert [each.count for each in seen] == [1, 1]
             last = await cluster.as_shop("shop/1", Reader())
             last.send(ReplayEnded())

@@ -82,6 +82,26 @@ async def test_a_client_that_sends_everything_again_while_the_last_copy_dies_is_
 
 
 @simulated
+async def test_a_large_client_of_one_service_that_moves_while_the_last_copy_dies_keeps_all_of_it(
+    rng: random.Random,
+) -> None:
+    async with SimulatedCluster(rng, data=1) as cluster:
+        provider = cluster.client("session-1", "session-2", name="provider", window=1, batch=1)
+        await published(provider, SERVICES[:1] * 1_500)  # enough to be compared in parts
+        view = Fewest(cluster.client(name="consumer"), SERVICES[:1])
+        await view.ready()
+        (before,) = (at for at in ("session-1", "session-2") if cluster.network.cut("provider", at))
+        cluster.network.partition(["provider"], [before])
+        cluster.kill("data-1")
+        await asyncio.sleep(3)
+        await cluster.start("data-2")
+        await cluster.ready()
+        await asyncio.sleep(30)
+        assert list(view.fewest.values()) == [1_500]
+        assert stored_by_sessions(cluster) == 1_500
+
+
+@simulated
 async def test_clients_whose_loss_the_dead_leader_knew_are_not_seen_for_long_under_one_without_a_copy(
     rng: random.Random,
 ) -> None:

@@ -70,7 +70,7 @@ class SlotLeaders:
         self._arrivals.link_opened(peer)
         self._led_anew(self._routes.led_by(peer.node))
 
-    def _led_anew(self, slots: Iterable[int]) -> None:
+    def _led_anew(self, slots: list[int]) -> None:
         """These slots have another leader or link."""
         self._interests.declare_slots(slots)
         self._registrations.further_copies.report_again(slots)
