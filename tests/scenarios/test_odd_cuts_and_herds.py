@@ -82,6 +82,30 @@ async def test_a_client_that_sends_everything_again_while_the_last_copy_dies_is_
 
 
 @simulated
+async def test_nothing_ends_at_a_leader_without_a_copy_that_waits_for_a_session_server(rng: random.Random) -> None:
+    async with SimulatedCluster(rng, data=1) as cluster:
+        provider = cluster.client("session-1", "session-2", name="provider", window=1, batch=1)
+        await published(provider, SERVICES)
+        view = Fewest(cluster.client(name="consumer"), SERVICES)
+        await view.ready()
+        await asyncio.sleep(5)
+        (before,) = (at for at in ("session-1", "session-2") if cluster.network.cut("provider", at))
+        (after,) = {"session-1", "session-2"} - {before}
+        cluster.network.partition(["provider"], [before])
+        cluster.kill("data-1")
+        await asyncio.sleep(3)
+        cluster.network.partition([after], ["data-2"])  # the client is there
+        await cluster.start("data-2")
+        await asyncio.sleep(15)
+        cluster.network.heal()
+        cluster.network.partition(["provider"], [before])
+        await cluster.ready()
+        await asyncio.sleep(10)
+        assert len(SERVICES) == sum(view.fewest.values())
+        assert stored_by_sessions(cluster) == len(SERVICES)
+
+
+@simulated
 async def test_a_large_client_of_one_service_that_moves_while_the_last_copy_dies_keeps_all_of_it(
     rng: random.Random,
 ) -> None:

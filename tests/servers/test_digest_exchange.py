@@ -154,15 +154,17 @@ class LeaderScene:
         sessions.opened(PEER)
         rules = DataSettings()
         brake = Brake(limits_of(rules))
-        endings = Endings(self.outbox, self.slots, self.leadership, sessions, rules, brake)
-        self.side = SessionComparison(PEER.process_id, self.slots, endings, self.leadership, self.counters)
+        self.endings = Endings(self.outbox, self.slots, self.leadership, sessions, rules, brake)
+        self.side = SessionComparison(PEER.process_id, self.slots, self.endings, self.leadership, self.counters)
 
     def put(self, *records: Publisher) -> None:
         for record in records:
             self.slots.held[0].store.put(record, 0.0)
 
     def remove_lost(self) -> None:
-        """The records of lost clients are removed: no session server has anything on its way."""
+        """The slot serves, and the records of lost clients are removed: no session server has anything on its way."""
+        self.slots.held[0].serve()
+        self.endings.slot_serves(self.slots.held[0])
         self.outbox.end_turn()
         self.outbox.advance(GATHER_SECONDS)
 
@@ -215,7 +217,7 @@ def test_what_was_unpublished_ends_with_the_answer_and_is_no_repair_where_it_has
     asked = scene.side.digests(0)
     assert asked is not None
     scene.side.take(asked, SlotDifference(0, Access.ACCEPT, 1, True, {"s": ended}))
-    assert scene.counters == {"takeover_differences": 1}
+    assert scene.counters == Counter(takeover_differences=1)
 
 
 def test_a_leader_without_a_copy_learns_in_the_first_comparison_what_has_ended() -> None:

@@ -110,6 +110,16 @@ def test_an_older_word_does_not_take_the_place_of_a_loss() -> None:
     assert scene.ended(GRACE + LATE) == {"client0"}
 
 
+def test_what_is_lost_ends_although_an_older_word_of_its_client_comes_just_before() -> None:
+    scene = EndingsScene(clients=1)
+    later = record(0, incarnation=2)
+    scene.put(later)
+    scene.say(scene.records[0])
+    scene.lose(later)
+    assert scene.ended(0.1) == {"client0"}
+    assert scene.endings.over._to_tell == {}
+
+
 def test_what_a_client_has_sent_later_does_not_end_by_an_older_word_that_comes_last() -> None:
     scene = EndingsScene(clients=1)
     scene.put(record(0, incarnation=3))
@@ -649,6 +659,7 @@ def test_what_a_slot_held_before_it_moved_does_not_replace_what_it_holds_since_i
     scene.table("data-2", epoch=2)
     scene.table("data-1", epoch=3)
     scene.endings.table_changed()
+    scene.slot.serve()
     scene.put(*scene.records)
     assert scene.endings.lost([former]) == 0
     assert scene.lose(*scene.records) == 1
@@ -666,6 +677,30 @@ def test_a_slot_that_has_moved_takes_nothing_of_the_others_with_it() -> None:
     scene.outbox.end_turn()
     assert scene.endings.held == 4
     assert scene.ended(GRACE + LATE) == {f"client{client}" for client in range(4)}
+
+
+def test_nothing_but_what_was_said_ends_before_its_slot_serves() -> None:
+    scene = EndingsScene(clients=3)
+    scene.slot.serving = False
+    scene.lose(scene.records[0])
+    scene.say(scene.records[1])
+    scene.session_dies()
+    lease = a_lease(scene, "l", 1.0)
+    assert scene.ended(20.0) == {"client1"}
+    scene.slot.serve()
+    scene.endings.slot_serves(scene.slot)
+    assert scene.ended(20.05) == {"client0", "client2", client_of(lease.register_id)}
+
+
+def test_what_is_lost_in_a_slot_has_the_grace_although_its_slot_serves_before() -> None:
+    scene = EndingsScene(clients=2)
+    scene.slot.serving = False
+    scene.session_dies()
+    scene.until(1.0)
+    scene.slot.serve()
+    scene.endings.slot_serves(scene.slot)
+    assert scene.ended(GRACE - 0.1) == set()
+    assert scene.ended(GRACE + LATE) == {"client0", "client1"}
 
 
 # --- leases ----------------------------------------------------------------------------------------------------------

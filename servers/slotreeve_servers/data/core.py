@@ -299,6 +299,7 @@ class DataCore:
         if missing:
             self._uncompared.add(slot.slot.id)
         self.lost_clients.adopt(slot)
+        self.endings.slot_serves(slot)
         self._interests.announce(slot, slot.compared)
         slot.born = math.inf
         self._tell_if_settled()

@@ -148,9 +148,8 @@ class LostRecord(Ending):
         found = self.slot.store.find(self.record)
         if not self.said:
             return found if found == self.record else None
-        # It may be on its way yet. What its client has sent elsewhere, or later, does not end.
-        is_other = found is not None and (found.session != self.session or found.newer_than(self.record))
-        return None if is_other else self.record
+        # It may be on its way yet. What its client has sent elsewhere does not end.
+        return None if found is not None and found.session != self.session else self.record
 
     def remove_by(self, write: SlotWrite, record: Publisher) -> None:
         """See :meth:`Ending.remove_by`."""

@@ -6,7 +6,7 @@ One timing wheel, one deadline, one barrier and one brake, for what clients publ
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Iterator
 
 from slotreeve.model.publisher import Publisher
@@ -71,9 +71,11 @@ class Endings:
         self._by_process: dict[str, dict[LostRecord, None]] = {}
         self._last_return: dict[str, float] = {}
         self._nothing_before = -math.inf
-        # What is followed in parts: clients that arrive or have arrived, and processes that are back.
+        # What is followed in parts: clients that arrive or have arrived, processes that are back, slots that serve from
+        # now on or that others lead.
         self._changed: OrderedDict[str, None] = OrderedDict()
         self._back: set[str] = set()
+        self._slots_changed: deque[HeldSlot] = deque()
         self._wheel = TimingWheel[Ending](outbox.attended())
         self.over = OverRecords(outbox, sessions)
         self.rounds = EndingRounds(self, outbox, slots, writer, sessions, brake, events)
@@ -94,7 +96,9 @@ class Endings:
     def said(self, slot: HeldSlot, tombstones: Iterable[Publisher]) -> None:
         """The clients of these tombstones left, and said so."""
         for tombstone in tombstones:
-            known = self._at(slot, tombstone)
+            found, known = slot.store.find(tombstone), self._at(slot, tombstone)
+            if found is not None and found.newer_than(tombstone):
+                continue  # what its client has sent later does not end
             if known is not None:
                 is_older = known.record.newer_than(tombstone)
                 if is_older or (known.said and not tombstone.newer_than(known.record)):
@@ -163,10 +167,6 @@ class Endings:
         else:
             self.move(ending, EndingEvent.PUT_OFF)
 
-    def vouched(self, ending: Ending) -> None:
-        """Keep nothing of this registration any more."""
-        self.move(ending, EndingEvent.SENT_AGAIN)
-
     def stored(self, slot: HeldSlot, records: Iterable[Publisher]) -> None:
         """These records were stored in a led slot: where one of them was lost, its client has sent it again."""
         if not self.held or slot not in self._held:
@@ -221,12 +221,22 @@ class Endings:
 
     def table_changed(self) -> None:
         """The slots that this server leads are others: what it holds of former ones concerns their next leaders."""
-        self._outbox.pace(self._forget_former)
+        self._slots_changed.extend([slot for slot in self._held if not self._slots.has(slot)])
+        self._outbox.pace(self._follow_slots)
 
-    def _forget_former(self) -> Iterator[None]:
-        for slot in [slot for slot in self._held if not self._slots.has(slot)]:
+    def slot_serves(self, slot: HeldSlot) -> None:
+        """The slot serves from now on: what is lost in it has a deadline."""
+        if slot in self._held:
+            self._slots_changed.append(slot)
+            self._outbox.pace(self._follow_slots)
+
+    def _follow_slots(self) -> Iterator[None]:
+        while self._slots_changed:
+            slot = self._slots_changed.popleft()
             for ending in [each for same in self._held.get(slot, {}).values() for each in same]:
-                if ending.is_open:
+                if ending.state is WAITING and self._slots.has(slot):
+                    self._wait(ending)
+                elif ending.is_open and not self._slots.has(slot):
                     self.move(ending, EndingEvent.SENT_AGAIN)
                 yield
 
@@ -239,11 +249,13 @@ class Endings:
 
     def deadline(self, ending: Ending) -> float:
         """When a registration may end, as far as is known now, in attended seconds."""
+        if ending.said:
+            return -math.inf
+        if not ending.slot.serving:  # what is not known yet may vouch for it
+            return math.inf
         if isinstance(ending, HeldLease):
             return max(ending.until, self.leases.regained_at + ending.ttl, self._nothing_before)
         assert isinstance(ending, LostRecord)
-        if ending.said:
-            return -math.inf
         if ending.gone in self._back or self.presence.is_arriving(ending.client):
             return math.inf
         grace, until = self.grace_seconds, ending.since
@@ -281,7 +293,7 @@ class Endings:
         now, at = self._outbox.attended(), self.deadline(ending)
         if at <= now:
             self.move(ending, EndingEvent.DUE)
-        else:  # a deadline that nobody knows is over soon: its client arrives, or its process is back
+        else:  # a deadline that nobody knows is over soon: its client arrives, its process is back, or its slot serves
             self._wheel.add(ending, at if at < math.inf else now + self.grace_seconds)
 
     def _forget(self, ending: Ending) -> None:

@@ -18,7 +18,7 @@ from slotreeve_protocol.lease_messages import KeepLeases, KeptLeases, LeaseIds, 
 from slotreeve_protocol.leases import LEASE_OWNER, is_lease, lease_record, lease_suffix, ttl_seconds_of
 from slotreeve_protocol.slot_messages import Access, SlotWrite
 
-from slotreeve_servers.data.endings.ending import DRIFT, WAITING, HeldLease, lease_in, lease_tombstone
+from slotreeve_servers.data.endings.ending import DRIFT, WAITING, EndingEvent, HeldLease, lease_in, lease_tombstone
 from slotreeve_servers.data.endings.ending_rounds import SlotWriter
 from slotreeve_servers.data.endings.endings import Endings
 from slotreeve_servers.data.replication.confirmations import FollowerConfirmations
@@ -168,7 +168,7 @@ class LeaseKeeper:
             tombstones.append(lease_tombstone(slot, record))
             lease = self._lease(slot, record.data_info_id, record.register_id)
             if lease is not None:
-                self._endings.vouched(lease)
+                self._endings.move(lease, EndingEvent.SENT_AGAIN)
         self._store(slot, tombstones, "its lease was ended by a caller")
         if self._events is not None:
             for tombstone in tombstones:
@@ -212,9 +212,9 @@ class LeaseKeeper:
 
     def may_end(self, lease: HeldLease) -> bool:
         """Whether the meta leader has confirmed this server, by an answer to a heartbeat that it had sent after the end
-        of the lease's time: nobody else can have acknowledged a renewal until then. The slot serves."""
+        of the lease's time: nobody else can have acknowledged a renewal until then."""
         confirmed_at = self._outbox.attended() - (self._outbox.now() - self._membership.granted_at)
-        return lease.slot.serving and self._membership.has_lease and lease.until <= confirmed_at
+        return self._membership.has_lease and lease.until <= confirmed_at
 
     def is_unheard(self, lease: HeldLease) -> bool:
         """Whether nothing was registered or renewed for so long that those who renew may be cut off."""
