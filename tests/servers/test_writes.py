@@ -264,6 +264,23 @@ def test_the_loss_of_a_client_goes_out_with_its_record_until_it_is_taken() -> No
     assert (scene.writes.departing, scene.outbox.requests) == (0, [])
 
 
+def test_reports_of_a_flapping_link_are_gathered_while_one_waits_for_what_was_published() -> None:
+    scene = Scene()
+    scene.submit(0, 1)
+    for _ in range(9):
+        for number in (1, 2):
+            scene.writes.submit_lost(0, record(number))
+        scene.outbox.end_turn()
+    assert scene.writes.departing == 4, "one report waits, another one is gathered"
+    scene.submit(0, 3)
+    lost: list[list[str]] = []
+    while scene.outbox.requests:
+        lost.append([one.register_id for batch in scene.answer().batches for one in batch.lost])
+        scene.outbox.end_turn()
+    assert [each for each in lost if each] == 2 * [[record(1).register_id, record(2).register_id]]
+    assert scene.writes.departing == 0
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3)), max_size=8), st.integers(0, 8))
 def test_what_is_reported_lost_again_while_it_waits_goes_out_once_and_weighs_once(
     reports: list[tuple[int, int]], cut: int

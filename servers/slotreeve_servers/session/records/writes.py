@@ -35,6 +35,10 @@ ACKNOWLEDGE_SECONDS = 0.05
 """A client that sends everything again gets its acknowledgements together, the first of them so much later at most."""
 
 
+LostRecords = OrderedDict[tuple[str, str], Publisher]
+"""Records whose client is lost, by data info id and register id."""
+
+
 @dataclass(eq=False, slots=True)
 class AfterBatches:
     """An action that waits until these batches, ``batches`` of them, are stored."""
@@ -56,7 +60,7 @@ class WriteBatch:
     Attributes:
         records, clients, sequences: equally long.
         gone: tombstones of registrations whose client said that it leaves.
-        lost: records whose client is lost, by data info id and register id.
+        lost: records whose client is lost.
         weight: of the records and the lost ones together, and of the tombstones, of which each weighs 1.
         after: what waits until this batch is stored.
         since: when the first of it came, in seconds on the server's clock.
@@ -64,7 +68,7 @@ class WriteBatch:
 
     records: list[Publisher] = field(default_factory=list)
     gone: list[Publisher] = field(default_factory=list)
-    lost: OrderedDict[tuple[str, str], Publisher] = field(default_factory=OrderedDict)
+    lost: LostRecords = field(default_factory=OrderedDict)
     clients: list[ConnectedClient] = field(default_factory=list)
     sequences: list[int] = field(default_factory=list)
     weight: int = 0
@@ -152,8 +156,9 @@ class Writes:
         self._in_flight: dict[Peer, int] = {}
         self._sent: dict[int, dict[WriteBatch, SentBatches]] = {}
         self._refused: dict[int, tuple[Peer, int]] = {}
-        self._lost: dict[int, list[Publisher]] = {}
-        self._reports = 0
+        # Records of lost clients by slot: those that are gathered, and those that wait for what was published before.
+        self._lost: dict[int, LostRecords] = {}
+        self._to_report: dict[int, LostRecords] = {}
         self._to_acknowledge: list[ConnectedClient] = []
         self._flush = TurnEnd(outbox, self._send_waiting)
         self._acknowledgements = TurnEnd(outbox, self._send_acknowledgements)
@@ -188,20 +193,19 @@ class Writes:
     def submit_lost(self, slot: int, record: Publisher) -> None:
         """Tell the leader of ``slot`` that the client of a registration is lost, once all that was submitted for the
         slot before is stored: the record may be among it, and what a leader that serves does not have is over."""
-        self._reports += 1
-        self._lost.setdefault(slot, []).append(record)
+        self._lost.setdefault(slot, OrderedDict())[record.data_info_id, record.register_id] = record
         self._flush.soon()
 
     def _report_lost(self) -> None:
-        lost, self._lost = self._lost, {}
-        for slot, records in lost.items():
+        """Of each slot, one report waits at a time: a link may come and go very often meanwhile."""
+        for slot in [slot for slot in self._lost if slot not in self._to_report]:
+            self._to_report[slot] = self._lost.pop(slot)
             published = [batch for batch in self._batches(slot) if batch.records]
-            self._after(published, partial(self._report_lost_of, slot, records))
+            self._after(published, partial(self._report_lost_of, slot))
 
-    def _report_lost_of(self, slot: int, records: list[Publisher]) -> None:
-        self._reports -= len(records)
+    def _report_lost_of(self, slot: int) -> None:
         batch = self._prompt.setdefault(slot, WriteBatch(since=self._outbox.now()))
-        for record in records:
+        for record in self._to_report.pop(slot).values():
             batch.add_lost(record)
         self._flush.soon()
 
@@ -210,7 +214,7 @@ class Writes:
         """Registrations whose client has left or is lost, of which no slot leader has taken notice yet."""
         slots = {*self._prompt, *self._replays, *self._sent}
         told = sum(len(batch.gone) + len(batch.lost) for slot in slots for batch in self._batches(slot))
-        return self._reports + told
+        return told + sum(len(records) for lost in (self._lost, self._to_report) for records in lost.values())
 
     def routes_changed(self) -> None:
         """There is another table or link: what waits may go out now, and what was sent to a former leader is sent
