@@ -9,6 +9,7 @@ from slotreeve_simulator.runner import simulate
 from slotreeve_simulator.scenario import load_scenario
 
 import tests.simulation.planted_bugs
+import tests.simulation.planted_copy_bugs
 import tests.simulation.planted_election_bugs
 import tests.simulation.planted_evidence_bugs
 import tests.simulation.planted_gateway_bugs
