@@ -22,13 +22,14 @@ from slotreeve_protocol.slot_messages import (
     Write,
 )
 from slotreeve_servers.node.digests import part_of
+from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.session.records.leaders import add_tombstones
 from slotreeve_servers.session.records.registrations import MOST_RECORDS, TOMBSTONE_SECONDS
 from slotreeve_servers.session.records.routes import Routes
 
 from tests.servers.recording_outbox import a_peer, deliver
-from tests.servers.session_scene import LEADER, SERVICE, Scene, record
+from tests.servers.session_scene import LEADER, OTHER, SERVICE, Scene, record
 
 OTHER_LEADER = a_peer("data-2", Role.DATA)
 SLOT = len(SERVICE) % 2
@@ -148,8 +149,8 @@ def kept(scene: Scene) -> list[Publisher]:
     return list(scene.registrations.stores[SLOT].records())
 
 
-def over(scene: Scene, *records: Publisher) -> None:
-    deliver(scene.outbox, scene.leaders.handlers, LEADER, Changed([], [each.tombstone() for each in records]))
+def over(scene: Scene, *records: Publisher, leader: Peer = LEADER) -> None:
+    deliver(scene.outbox, scene.leaders.handlers, leader, Changed([], [each.tombstone() for each in records]))
 
 
 def test_what_a_lost_client_published_stays_until_the_leader_says_that_it_is_over() -> None:
@@ -192,7 +193,7 @@ def test_a_client_that_came_back_to_the_same_server_is_not_reported_lost_again_a
     scene.table(2, "data-2")
     scene.outbox.end_turn()
     assert scene.accept() == []
-    over(scene, record())
+    over(scene, record(), leader=OTHER)
     assert kept(scene) == [record(incarnation=2)]
 
 
@@ -216,9 +217,28 @@ def test_one_register_id_in_two_services_is_two_further_copies() -> None:
     scene.table(2, "data-2")
     scene.outbox.end_turn()
     assert scene.accept() == [record(), record(service=other)]
-    over(scene, record())
+    over(scene, record(), leader=OTHER)
     assert kept(scene) == [record(service=other)]
-    over(scene, record(service=other))
+    over(scene, record(service=other), leader=OTHER)
+    assert kept(scene) == []
+
+
+@pytest.mark.parametrize("how", ["table", "compares", "another link"])
+def test_only_the_leader_of_today_says_what_is_over(how: str) -> None:
+    scene, leader = Scene(), OTHER
+    lost(scene, record())
+    scene.accept()
+    if how == "table":
+        scene.table(2, "data-2")
+    elif how == "compares":  # it may have been compared with before the word of the former leader arrives
+        deliver(scene.outbox, scene.leaders.handlers, leader, Compare([SlotDigests(SLOT, 2, {})]))
+    else:
+        leader = a_peer("data-1", Role.DATA)
+        scene.leaders.opened(leader)
+    over(scene, record())
+    scene.outbox.end_turn()
+    assert scene.accept() == kept(scene) == [record()]
+    over(scene, record(), leader=leader)
     assert kept(scene) == []
 
 

@@ -36,8 +36,8 @@ def test_no_fault_strikes_the_core_of_its_storm(name: str) -> None:
                     ends = [{role_of(end) for end in link} for link in struck_links(fault, core)]
                     assert all(roles <= {"meta", "session"} for roles in ends), (seed, str(fault), str(core))
                 else:
-                    stands = core.spared is Spared.LIVES and fault.kind in STANDING
-                    assert stands or kept.isdisjoint(fault.first), (seed, str(fault), str(core))
+                    standing = core.standing if fault.kind in STANDING else frozenset[str]()
+                    assert (kept - standing).isdisjoint(fault.first), (seed, str(fault), str(core))
 
 
 @pytest.mark.parametrize("name", built_in())
@@ -55,6 +55,8 @@ def test_each_core_has_a_client_a_session_server_and_a_copy_of_each_slot_or_all_
             continue
         assert sessions >= 1
         assert core.clients
+        assert core.standing <= core.servers
+        assert len(core.standing) == (core.spared is Spared.LIVES)
         assert sessions == nodes.session or data > nodes.data - replicas
         client, is_held = min(core.clients), scenario.faults.is_held
         assert core.keeps(client) is (core.spared is not Spared.LIVES)

@@ -42,7 +42,8 @@ class Spared(StrEnum):
     HOLDERS = "holders"
     """So many data servers that each slot has a copy at one of them, and a session server."""
     LIVES = "lives"
-    """No session server ends, or is cut off; but they stand still, and forget nothing by that."""
+    """No session server ends, or is cut off; but one of them stands still, and forgets nothing by that. Not several:
+    one that stands still for so long that its peers go on without it is as good as dead for what it alone knows."""
     NOBODY = "nobody"
 
 
@@ -113,6 +114,7 @@ class Core:
             them, unless ``are_clients_struck``.
         processes: all of the scenario.
         is_held: the brake holds whatever clients lose for longer than a storm lasts.
+        standing: those of the servers that may stand still, or be slow.
     """
 
     spared: Spared = Spared.NOBODY
@@ -120,6 +122,7 @@ class Core:
     clients: frozenset[str] = frozenset()
     processes: tuple[str, ...] = ()
     is_held: bool = False
+    standing: frozenset[str] = frozenset()
 
     @property
     def are_clients_struck(self) -> bool:
@@ -142,7 +145,8 @@ class Core:
         """For the trace."""
         if self.spared is Spared.NOBODY:
             return "nobody is spared"
-        return f"spared are {', '.join(sorted(self.servers))} for {', '.join(sorted(self.clients))}"
+        standing = f" ({', '.join(sorted(self.standing))} may stand still)" if self.standing else ""
+        return f"spared are {', '.join(sorted(self.servers))}{standing} for {', '.join(sorted(self.clients))}"
 
     def spare_all(self, faults: Iterable[Fault], rng: random.Random) -> list[Fault]:
         """The faults: one that would strike the core strikes another process of the same role. One that cannot is left
@@ -169,7 +173,7 @@ class Core:
         if fault.kind in LINKS:
             return frozenset() if roles == {"meta", "session"} else self.servers
         if self.spared is Spared.LIVES and fault.kind in STANDING:
-            return frozenset()
+            return self.servers - self.standing
         return self.servers if self.are_clients_struck else self.servers | self.clients
 
 
@@ -217,7 +221,8 @@ def draw_core(scenario: Scenario, rng: random.Random) -> Core:
     }[spared]
     some = rng.sample(clients, rng.randint(1, max(1, len(clients) - 1)))
     kept = clients if is_held or spared is Spared.LIVES else some
-    return Core(spared, frozenset(servers), frozenset(kept), scenario.nodes.processes, is_held)
+    standing = frozenset(one if spared is Spared.LIVES else ())
+    return Core(spared, frozenset(servers), frozenset(kept), scenario.nodes.processes, is_held, standing)
 
 
 def _draw(kinds: frozenset[FaultKind], has_holders: bool, rng: random.Random) -> Spared:

@@ -67,12 +67,17 @@ class FurtherCopies:
         copy = lost.get((record.data_info_id, record.register_id))
         return copy is not None and not record.newer_than(copy[0])
 
-    def over(self, tombstones: Iterable[Publisher]) -> None:
-        """The slots' leaders need these records no more: they have ended, or newer ones are stored."""
+    def over(self, tombstones: Iterable[Publisher], leads: Callable[[int], bool]) -> None:
+        """A leader needs these records no more: they have ended, or newer ones are stored.
+
+        Args:
+            leads: whether it leads a slot still. Its word may have crossed the report to a later leader, which was
+                compared with already, and may never have heard of the end.
+        """
         for tombstone in tombstones:
             slot, key = self._slot_of(tombstone.data_info_id), (tombstone.data_info_id, tombstone.register_id)
             lost = self._lost.get(slot)
-            if lost is not None and key in lost and not lost[key][0].newer_than(tombstone):
+            if lost is not None and leads(slot) and key in lost and not lost[key][0].newer_than(tombstone):
                 record, _ = lost.pop(key)
                 self._purge(slot, record)
 

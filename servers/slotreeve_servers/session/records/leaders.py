@@ -82,7 +82,7 @@ class SlotLeaders:
         self._writes.closed(peer)
 
     def _on_changed(self, peer: Peer, message: Changed) -> None:
-        self._registrations.further_copies.over(message.over)
+        self._registrations.further_copies.over(message.over, partial(self._routes.leads, peer))
         self._interests.received(peer, message)
 
     def _on_part(self, peer: Peer, message: Changed) -> Message:

@@ -81,6 +81,11 @@ class Routes:
         peer = self.linked.get(leader or "")
         return None if peer is None else (peer, epoch)
 
+    def leads(self, peer: Peer, slot: int) -> bool:
+        """Whether the slot's leader is linked, and by this connection."""
+        leader = self.leader_of(slot)
+        return leader is not None and leader[0] is peer
+
     def led(self) -> dict[Peer, list[tuple[int, int]]] | None:
         """Slots with their leader epochs, by the leader; None while a slot has no leader that is known and linked."""
         found: dict[Peer, list[tuple[int, int]]] = {}
