@@ -203,7 +203,8 @@ def test_a_delivery_waits_for_both_parts_of_a_batch_that_is_split() -> None:
     count = WEIGHT_PER_MESSAGE + 1
     client = ConnectedClient(a_peer("client", Role.CLIENT))
     delivery = AfterBatches(1, lambda: stored.append("both"))
-    rest = WriteBatch([record(1)] * count, [], OrderedDict(), [client] * count, list(range(count)), count, [delivery])
+    rest = WriteBatch([record(1)] * count, [], OrderedDict(), [client] * count, list(range(count)), count)
+    rest.after[delivery] = count
     first = rest.split()
     assert (len(first.records), len(rest.records)) == (WEIGHT_PER_MESSAGE, 1)
     assert (len(first.clients), len(rest.clients)) == (WEIGHT_PER_MESSAGE, 1)
@@ -271,7 +272,7 @@ def test_reports_of_a_flapping_link_are_gathered_while_one_waits_for_what_was_pu
         for number in (1, 2):
             scene.writes.submit_lost(0, record(number))
         scene.outbox.end_turn()
-    assert scene.writes.departing == 4, "one report waits, another one is gathered"
+    assert scene.writes.departing == 2, "one report waits, another one is gathered"
     scene.submit(0, 3)
     lost: list[list[str]] = []
     while scene.outbox.requests:
@@ -279,6 +280,75 @@ def test_reports_of_a_flapping_link_are_gathered_while_one_waits_for_what_was_pu
         scene.outbox.end_turn()
     assert [each for each in lost if each] == 2 * [[record(1).register_id, record(2).register_id]]
     assert scene.writes.departing == 0
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_what_waits_for_a_large_batch_waits_once_however_often_it_is_refused(is_lost: bool) -> None:
+    scene, stored = Scene(), list[str]()
+    scene.submit(0, *range(3 * WEIGHT_PER_MESSAGE))
+    if is_lost:
+        scene.writes.submit_lost(0, record(1))
+        scene.outbox.end_turn()
+    else:
+        scene.writes.when_stored([0], lambda: stored.append("all"))
+    for _ in range(12):
+        while scene.outbox.requests:
+            scene.answer(Access.MOVED)
+        scene.outbox.advance(RETRY_SECONDS)
+        scene.outbox.end_turn()
+        assert sum(len(batch.after) for batch in scene.writes._batches(0)) <= 3
+    lost: list[Publisher] = []
+    while scene.outbox.requests:
+        lost += [one for batch in scene.answer().batches for one in batch.lost]
+        scene.outbox.end_turn()
+    assert (stored, lost) == ([], [record(1)]) if is_lost else (["all"], [])
+
+
+@pytest.mark.parametrize("clients", [1, 500])
+def test_departures_and_a_delivery_do_not_wait_for_what_is_published_without_end(clients: int) -> None:
+    scene, stored = Scene(), list[str]()
+    peers = [ConnectedClient(a_peer(f"client-{number}", Role.CLIENT)) for number in range(clients)]
+    for peer in peers:
+        peer.is_replaying = False
+
+    def submit(numbers: range) -> None:
+        for number in numbers:
+            scene.writes.submit(0, record(number), 1, peers[number % clients], number)
+        scene.outbox.end_turn()
+
+    queue = 10 * WEIGHT_PER_MESSAGE
+    submit(range(queue))
+    scene.writes.submit_lost(0, record(1))
+    scene.writes.submit_gone(0, record(2).tombstone())
+    scene.writes.when_stored([0], lambda: stored.append("all"))
+    scene.outbox.end_turn()
+    number, departed = queue, list[Publisher]()
+    while number < 4 * queue and not (len(departed) == 2 and stored):
+        batches = scene.answer().batches
+        departed += [one for batch in batches for one in (*batch.gone, *batch.lost)]
+        count = sum(len(batch.records) for batch in batches)
+        submit(range(number, number + count))
+        number += count
+    assert (stored, departed) == (["all"], [record(2).tombstone(), record(1)])
+    assert number <= 2.5 * queue
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_of_two_losses_of_one_registration_the_next_leader_is_told_the_later_one(is_refused: bool) -> None:
+    scene = Scene()
+    for version in (1, 2):
+        scene.writes.submit_lost(0, record(1, version))
+        scene.outbox.end_turn()
+    if is_refused:
+        scene.answer(Access.MOVED)
+        scene.answer(Access.MOVED)
+        scene.outbox.advance(RETRY_SECONDS)
+    else:
+        scene.routes.apply(SlotTable(2, tuple([Slot(number, "data-2", 2, ()) for number in range(3)])))
+        scene.writes.routes_changed()
+    scene.outbox.end_turn()
+    (write,) = scene.open_writes("data-1" if is_refused else "data-2")
+    assert [batch.lost for batch in write.batches] == [[record(1, 2)]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3)), max_size=8), st.integers(0, 8))
@@ -289,7 +359,7 @@ def test_what_is_reported_lost_again_while_it_waits_goes_out_once_and_weighs_onc
     for index, (number, version) in enumerate(reports):
         (batch if index < cut else later).add_lost(record(number, version))
     batch.extend(later)
-    newest = {number: record(number, version) for number, version in reports}
+    newest = {number: record(number, version) for number, version in sorted(reports)}
     assert batch.lost == {(one.data_info_id, one.register_id): one for one in newest.values()}
     assert batch.weight == sum(one.weight for one in newest.values())
 

@@ -62,7 +62,7 @@ class WriteBatch:
         gone: tombstones of registrations whose client said that it leaves.
         lost: records whose client is lost.
         weight: of the records and the lost ones together, and of the tombstones, of which each weighs 1.
-        after: what waits until this batch is stored.
+        after: what waits until this batch is stored, each with the number of the records that were here before it.
         since: when the first of it came, in seconds on the server's clock.
     """
 
@@ -72,13 +72,20 @@ class WriteBatch:
     clients: list[ConnectedClient] = field(default_factory=list)
     sequences: list[int] = field(default_factory=list)
     weight: int = 0
-    after: list[AfterBatches] = field(default_factory=list)
+    after: dict[AfterBatches, int] = field(default_factory=dict)
     since: float = math.inf
 
     def split(self) -> WriteBatch:
-        """Cut off and return the records that go out first, up to a bounded weight. What waits for this batch waits for
-        both parts."""
+        """Cut off and return what goes out first, up to a bounded weight: others may publish without end, so records
+        leave half of it to departures. What waits for this batch waits for the rest as well, unless all that was here
+        before it goes out now."""
         first = WriteBatch(since=self.since)
+        room = WEIGHT_PER_MESSAGE // 2 if self.records else WEIGHT_PER_MESSAGE
+        first.gone, self.gone = self.gone[:room], self.gone[room:]
+        first.weight = len(first.gone)
+        while first.weight < room and self.lost:
+            _, record = self.lost.popitem(last=False)
+            first.add_lost(record)
         count = 0
         while first.weight < WEIGHT_PER_MESSAGE and count < len(self.records):
             first.weight += self.records[count].weight
@@ -86,42 +93,46 @@ class WriteBatch:
         first.records, self.records = self.records[:count], self.records[count:]
         first.clients, self.clients = self.clients[:count], self.clients[count:]
         first.sequences, self.sequences = self.sequences[:count], self.sequences[count:]
-        room = max(0, WEIGHT_PER_MESSAGE - first.weight)
-        first.gone, self.gone = self.gone[:room], self.gone[room:]
-        first.weight += len(first.gone)
-        while first.weight < WEIGHT_PER_MESSAGE and self.lost:
-            _, record = self.lost.popitem(last=False)
-            first.add_lost(record)
         self.weight -= first.weight
-        for waiting in self.after:
-            waiting.batches += 1
-        first.after = self.after.copy()
+        first.after, self.after = self.after, {}
+        for waiting, ahead in first.after.items():
+            if ahead > count or self.gone or self.lost:
+                waiting.batches += 1
+                self.after[waiting] = max(0, ahead - count)
         return first
 
     def add_lost(self, record: Publisher) -> None:
-        """The client of this record is lost. It may wait here already, from an earlier report."""
+        """The client of this record is lost. It may wait here already, from an earlier report: the newer one stays."""
         key = record.data_info_id, record.register_id
-        if key in self.lost:
-            self.weight -= self.lost[key].weight
+        known = self.lost.get(key)
+        if known is not None:
+            if known.newer_than(record):
+                return
+            self.weight -= known.weight
         self.lost[key] = record
         self.weight += record.weight
 
     def extend(self, later: WriteBatch) -> None:
         """Append what came later for the same slot."""
+        count = len(self.records)
         self.records += later.records
         self.gone += later.gone
         # What came first is put in front: there may be very many behind it, and this is done after each refusal.
         for key, record in reversed(self.lost.items()):
-            if key in later.lost:
-                self.weight -= record.weight
-            else:
-                later.lost[key] = record
-                later.lost.move_to_end(key, last=False)
+            other = later.lost.get(key)
+            if other is not None:
+                record, other = (other, record) if other.newer_than(record) else (record, other)
+                self.weight -= other.weight
+            later.lost[key] = record
+            later.lost.move_to_end(key, last=False)
         self.lost = later.lost
         self.clients += later.clients
         self.sequences += later.sequences
         self.weight += later.weight
-        self.after += later.after
+        for waiting, ahead in later.after.items():
+            if waiting in self.after:
+                waiting.batches -= 1  # it waits for both, which are one now
+            self.after[waiting] = count + ahead
         self.since = min(self.since, later.since)
 
 
@@ -214,7 +225,9 @@ class Writes:
         """Registrations whose client has left or is lost, of which no slot leader has taken notice yet."""
         slots = {*self._prompt, *self._replays, *self._sent}
         told = sum(len(batch.gone) + len(batch.lost) for slot in slots for batch in self._batches(slot))
-        return told + sum(len(records) for lost in (self._lost, self._to_report) for records in lost.values())
+        for slot in {*self._lost, *self._to_report}:
+            told += len(self._lost.get(slot, {}).keys() | self._to_report.get(slot, {}).keys())
+        return told
 
     def routes_changed(self) -> None:
         """There is another table or link: what waits may go out now, and what was sent to a former leader is sent
@@ -243,7 +256,7 @@ class Writes:
             return
         waiting = AfterBatches(len(batches), action)
         for batch in batches:
-            batch.after.append(waiting)
+            batch.after[waiting] = len(batch.records)
 
     def closed(self, peer: Peer) -> None:
         """A link to a data server is down; its unanswered requests fail by themselves."""
