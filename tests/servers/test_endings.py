@@ -703,6 +703,26 @@ def test_what_is_lost_in_a_slot_has_the_grace_although_its_slot_serves_before() 
     assert scene.ended(GRACE + LATE) == {"client0", "client1"}
 
 
+@pytest.mark.parametrize("kind", ["clients", "leases"])
+def test_many_that_waited_for_their_slot_to_serve_are_held_from_then_on(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = EndingsScene(clients=100 if kind == "clients" else 0)
+    scene.slot.serving = False
+    if kind == "clients":
+        scene.lose(*scene.records)
+    else:
+        leases(scene, 100)
+    scene.until(100.0)
+    scene.slot.serve()
+    scene.endings.slot_serves(scene.slot)
+    scene.until(100.0 + HOLD - LATE)
+    assert len(scene.left) == 100
+    assert "ALARM: the ends of 100 registrations are held back" in caplog.text
+    scene.until(100.0 + HOLD + 2 * LATE)
+    assert scene.left == []
+
+
 # --- leases ----------------------------------------------------------------------------------------------------------
 
 

@@ -226,6 +226,7 @@ class Endings:
 
     def slot_serves(self, slot: HeldSlot) -> None:
         """The slot serves from now on: what is lost in it has a deadline."""
+        slot.served_since = self._outbox.attended()
         if slot in self._held:
             self._slots_changed.append(slot)
             self._outbox.pace(self._follow_slots)
@@ -267,11 +268,11 @@ class Endings:
         return max(until, ending.not_before, self.presence.awaited_until(ending.client), self._nothing_before)
 
     def held_since(self, ending: Ending) -> float:
-        """Since when the longest time of the brake counts: the last that was heard of a registration, in attended
-        seconds."""
+        """Since when the longest time of the brake counts, in attended seconds: the last that was heard of a
+        registration; not before its slot serves, because nothing ends before."""
         if isinstance(ending, LostRecord):
-            return max(ending.since, self._last_return.get(ending.gone, -math.inf))
-        return self.deadline(ending)
+            return max(ending.since, ending.slot.served_since, self._last_return.get(ending.gone, -math.inf))
+        return max(self.deadline(ending), ending.slot.served_since)
 
     # --- from state to state -----------------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ class HeldSlot:
     Attributes:
         slot: the row of the table. ``leads``: this server is its leader.
         serving: leader: the slot was compared with every session server, so that reads are complete (I7).
-        led_since: leader: when this server began to lead it, in seconds on its clock.
+        led_since, served_since: leader: when this server began to lead it, and it to serve, in attended seconds.
         compared: leader: the session processes that were compared with under this leader epoch.
         leaving: leader: registrations that end because their clients said so, once the session servers have answered.
         was_in_sync: this server was in sync, or led, when it began to hold the slot in this role.
@@ -69,6 +69,7 @@ class HeldSlot:
     store: SlotStore = field(default_factory=SlotStore)
     serving: bool = False
     led_since: float = 0.0
+    served_since: float = -math.inf
     compared: set[str] = field(default_factory=set)
     leaving: int = 0
     was_in_sync: bool = False
