@@ -204,7 +204,7 @@ def test_a_delivery_waits_for_both_parts_of_a_batch_that_is_split() -> None:
     client = ConnectedClient(a_peer("client", Role.CLIENT))
     delivery = AfterBatches(1, lambda: stored.append("both"))
     rest = WriteBatch([record(1)] * count, [], OrderedDict(), [client] * count, list(range(count)), count)
-    rest.after[delivery] = count
+    rest.after[delivery] = rest.ahead
     first = rest.split()
     assert (len(first.records), len(rest.records)) == (WEIGHT_PER_MESSAGE, 1)
     assert (len(first.clients), len(rest.clients)) == (WEIGHT_PER_MESSAGE, 1)

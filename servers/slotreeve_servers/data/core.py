@@ -177,6 +177,9 @@ class DataCore:
         self._confirmations.table_changed()
         if self._sessions.members != before:
             self._uncompared = {slot.slot.id for slot in self.slots.led()}
+            known = {*self._sessions.members, *(peer.process_id for peer in self._sessions.connections)}
+            for slot in self.slots.led():
+                slot.compared &= known
         self._serve_what_is_complete()
         for comparison in self._comparisons.values():
             comparison.add(slot.slot.id for slot in led)

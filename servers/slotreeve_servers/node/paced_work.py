@@ -36,6 +36,8 @@ class PacedWork:
         self._turns = turns
         self._prompt, self._patient = _Ring(turns), _Ring(turns)
         self._turn_end = TurnEnd(turns, self._do)
+        # Works that have raised, each with a timer: one, however often it is asked for, and raises, meanwhile.
+        self._resting: set[tuple[Work, tuple[Hashable, ...], bool]] = set()
 
     def run(self, work: Work, *about: Hashable, is_patient: bool = False) -> None:
         """Do ``work(*about)`` from the end of this turn on. Where it is under way, it is done once more afterwards.
@@ -56,9 +58,15 @@ class PacedWork:
         finally:
             for is_patient, ring in ((False, self._prompt), (True, self._patient)):
                 for work, about in ring.take_failed():
-                    self._turns.after(AGAIN_SECONDS, partial(self.run, work, *about, is_patient=is_patient))
+                    if (work, about, is_patient) not in self._resting:
+                        self._resting.add((work, about, is_patient))
+                        self._turns.after(AGAIN_SECONDS, partial(self._begin_anew, work, about, is_patient))
             if self._prompt.works or self._patient.works:
                 self._turn_end.soon()
+
+    def _begin_anew(self, work: Work, about: tuple[Hashable, ...], is_patient: bool) -> None:
+        self._resting.discard((work, about, is_patient))
+        self.run(work, *about, is_patient=is_patient)
 
 
 class _Ring:

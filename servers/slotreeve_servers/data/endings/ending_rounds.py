@@ -134,6 +134,7 @@ class EndingRounds:
         """All session servers have delivered, or the grace is over. One that did not answer is frozen or gone: a lost
         client may have tried to connect to it, and comes back only now. It has the grace, once."""
         until = self._outbox.attended() + self._states.grace_seconds
+        said = [ending for ending in self._asked if ending.said]
         for ending in list(self._asked):
             if ending not in self._asked:
                 continue
@@ -145,6 +146,7 @@ class EndingRounds:
             yield
         self._marks = self._barrier = None
         self._ask()
+        yield from self._remove_all(said)
 
     # --- the brake ---------------------------------------------------------------------------------------------------
 
@@ -152,6 +154,8 @@ class EndingRounds:
         """End what may end now."""
         if self._marks is not None:
             yield from self._take_marks(self._marks)
+            if self._outbox.attended() < self._next_end:
+                return  # the others wait for the next look at all that is held
         self._states.hear()
         free: list[Ending] = []
         leaving: list[Ending] = []
@@ -169,6 +173,9 @@ class EndingRounds:
             yield
         look.end()
         self._next_end = self._outbox.attended() + len(self._ready) / BRAKED_PER_SECOND
+        yield from self._remove_all(leaving)
+
+    def _remove_all(self, leaving: list[Ending]) -> Iterator[None]:
         for start in range(0, len(leaving), ENDED_AT_ONCE):
             self._remove([each for each in leaving[start : start + ENDED_AT_ONCE] if each.state is BRAKED])
             yield

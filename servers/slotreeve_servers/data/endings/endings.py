@@ -324,6 +324,7 @@ class Endings:
     def look(self) -> None:
         """Find what is due, and end what may end: of the braked, after a while that grows with their number."""
         self.hear()
+        self.presence.lately(self._outbox.attended(), self.grace_seconds)  # forgets who left long ago
         if not self._by_client:
             self._last_return.clear()
         self._outbox.pace(self._find_due)

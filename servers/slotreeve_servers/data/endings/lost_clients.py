@@ -152,10 +152,14 @@ class LostClients:
             if slot is None or not slot.leads:
                 continue
             self._searching = process_id
-            for record in list(slot.store.records()):
+            for record in _records_of(slot, process_id):
                 if not self._slots.has(slot) or not self._sessions.is_gone(process_id):
                     break
-                if record.session == process_id:
-                    self._endings.lost((LostRecord(slot, record, gone=process_id),))
+                self._endings.lost((LostRecord(slot, record, gone=process_id),))
                 yield
             self._searching = ""
+
+
+def _records_of(slot: HeldSlot, process_id: str) -> Iterator[Publisher]:
+    for name in slot.store.services_of(process_id):
+        yield from [one for one in slot.store.services.get(name, {}).values() if one.session == process_id]

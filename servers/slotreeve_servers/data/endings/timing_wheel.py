@@ -32,18 +32,23 @@ class TimingWheel(Generic[Entry]):
 
     def __init__(self, now: float) -> None:
         self._tick = _tick_of(now)
-        self._buckets: dict[int, list[Entry]] = {}
+        self._buckets: dict[int, dict[Entry, None]] = {}
 
     def add(self, entry: Entry, at: float) -> None:
         """Find this entry at that time. One that would be found earlier stays where it is."""
         tick = max(_tick_of(at) + 1, self._tick)
         if not entry.tick or tick < entry.tick:
+            self.drop(entry)
             entry.tick = tick
-            self._buckets.setdefault(tick, []).append(entry)
+            self._buckets.setdefault(tick, {})[entry] = None
 
-    @staticmethod
-    def drop(entry: Entry) -> None:
-        """Find this entry no more."""
+    def drop(self, entry: Entry) -> None:
+        """Find this entry no more. Its time may be far away, and what it belongs to large, so it does not stay."""
+        bucket = self._buckets.get(entry.tick)
+        if bucket is not None:
+            bucket.pop(entry, None)
+            if not bucket and entry.tick > self._tick:
+                del self._buckets[entry.tick]
         entry.tick = 0
 
     def due(self, now: float) -> Entry | None:
@@ -52,10 +57,9 @@ class TimingWheel(Generic[Entry]):
         while self._tick <= end:
             bucket = self._buckets.get(self._tick)
             while bucket:
-                entry = bucket.pop()
-                if entry.tick == self._tick:  # else it was dropped, or is found elsewhere
-                    entry.tick = 0
-                    return entry
+                entry, _ = bucket.popitem()
+                entry.tick = 0
+                return entry
             self._buckets.pop(self._tick, None)
             self._tick += 1
         return None

@@ -143,7 +143,8 @@ class HeldSlot:
         self.version += 1
         service.version = self.version
         service.digest = with_change(service.digest, old, new)
-        service.pending[register_id] = new
+        if self.serving:  # else all of it is sent whole, once it serves
+            service.pending[register_id] = new
 
     def track(self, data_info_id: str) -> TrackedService:
         """The tracked state of a service; tracking begins now where no session server had an interest before."""

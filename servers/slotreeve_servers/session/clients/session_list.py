@@ -29,7 +29,9 @@ class SessionList:
         if sessions == self._sessions:
             return
         self._sessions, self._frame = sessions, encode_message(sessions)
-        self._outdated = deque(clients)
+        # Those that have waited for the one before come first: there may be a newer one again before all have got it.
+        waiting, inside = dict.fromkeys(self._outdated), dict.fromkeys(clients)
+        self._outdated = deque([peer for peer in waiting if peer in inside] + [p for p in inside if p not in waiting])
         self._outbox.pace(self._send_newest, is_patient=True)
 
     def send_to(self, client: ConnectedClient) -> None:

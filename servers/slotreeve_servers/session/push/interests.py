@@ -25,12 +25,13 @@ RETRY_SECONDS = 0.05
 class WatchedService:
     """One service with subscribers here: the copy of it, and a group of subscribers for each scope."""
 
-    __slots__ = ("copy", "data_info_id", "groups", "slot")
+    __slots__ = ("copy", "data_info_id", "groups", "is_declared", "slot")
 
     def __init__(self, data_info_id: str, slot: int, zone: str) -> None:
         self.data_info_id, self.slot = data_info_id, slot
         self.copy = DatumCopy(zone)
         self.groups: dict[Scope, PushGroup] = {}
+        self.is_declared = False
 
 
 class Interests:
@@ -85,8 +86,9 @@ class Interests:
             del self.services[data_info_id]
             del self._by_slot[service.slot][data_info_id]
             self._undeclared.get(service.slot, {}).pop(data_info_id, None)
-            self._unwanted[data_info_id] = service.slot
-            self._flush.soon()
+            if service.is_declared:  # else no leader knows of it
+                self._unwanted[data_info_id] = service.slot
+                self._flush.soon()
 
     def forget(self, client: ConnectedClient) -> None:
         """The connection of ``client`` has ended: end its subscriptions. What is pushed to it until then is dropped."""
@@ -171,6 +173,8 @@ class Interests:
                 del self._undeclared[slot]
             elif (interest := requests.of(slot)) is not None:
                 del self._undeclared[slot]
+                for name in waiting:
+                    self.services[name].is_declared = True
                 copies = ((name, self.services[name].copy) for name in waiting)
                 interest.wanted.extend(Known(name, copy.version, copy.digest) for name, copy in copies)
                 count += len(waiting)

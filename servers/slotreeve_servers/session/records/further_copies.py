@@ -47,7 +47,8 @@ class FurtherCopies:
     def _report(self) -> Iterator[None]:
         """There may be very many, and others must not wait."""
         while self._to_report:
-            slot, _ = self._to_report.popitem()
+            slot = next(iter(self._to_report))
+            del self._to_report[slot]
             for record, _ in list(self._lost[slot].values()):
                 if self._stores[slot].has(record):
                     self._writes.submit_lost(slot, record)

@@ -9,10 +9,11 @@ nothing (I10).
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from slotreeve.model.publisher import Publisher
 from slotreeve.ports import Message
@@ -53,6 +54,14 @@ class AfterBatches:
             self.action()
 
 
+class Ahead(NamedTuple):
+    """How many records, tombstones and lost records of a batch go before something that waits for them."""
+
+    records: int
+    gone: int
+    lost: int
+
+
 @dataclass(eq=False, slots=True)
 class WriteBatch:
     """What waits for one slot, and to which clients each record is acknowledged.
@@ -72,8 +81,13 @@ class WriteBatch:
     clients: list[ConnectedClient] = field(default_factory=list)
     sequences: list[int] = field(default_factory=list)
     weight: int = 0
-    after: dict[AfterBatches, int] = field(default_factory=dict)
+    after: dict[AfterBatches, Ahead] = field(default_factory=dict)
     since: float = math.inf
+
+    @property
+    def ahead(self) -> Ahead:
+        """All that is here now."""
+        return Ahead(len(self.records), len(self.gone), len(self.lost))
 
     def split(self) -> WriteBatch:
         """Cut off and return what goes out first, up to a bounded weight: others may publish without end, so records
@@ -81,7 +95,8 @@ class WriteBatch:
         before it goes out now."""
         first = WriteBatch(since=self.since)
         room = WEIGHT_PER_MESSAGE // 2 if self.records else WEIGHT_PER_MESSAGE
-        first.gone, self.gone = self.gone[:room], self.gone[room:]
+        gone = room // 2 if self.lost else room
+        first.gone, self.gone = self.gone[:gone], self.gone[gone:]
         first.weight = len(first.gone)
         while first.weight < room and self.lost:
             _, record = self.lost.popitem(last=False)
@@ -96,9 +111,10 @@ class WriteBatch:
         self.weight -= first.weight
         first.after, self.after = self.after, {}
         for waiting, ahead in first.after.items():
-            if ahead > count or self.gone or self.lost:
+            left = Ahead(ahead.records - count, ahead.gone - len(first.gone), ahead.lost - len(first.lost))
+            if max(left) > 0:
                 waiting.batches += 1
-                self.after[waiting] = max(0, ahead - count)
+                self.after[waiting] = left
         return first
 
     def add_lost(self, record: Publisher) -> None:
@@ -114,7 +130,7 @@ class WriteBatch:
 
     def extend(self, later: WriteBatch) -> None:
         """Append what came later for the same slot."""
-        count = len(self.records)
+        here = self.ahead
         self.records += later.records
         self.gone += later.gone
         # What came first is put in front: there may be very many behind it, and this is done after each refusal.
@@ -132,7 +148,7 @@ class WriteBatch:
         for waiting, ahead in later.after.items():
             if waiting in self.after:
                 waiting.batches -= 1  # it waits for both, which are one now
-            self.after[waiting] = count + ahead
+            self.after[waiting] = Ahead(*(max(0, n) + m for n, m in zip(ahead, here, strict=True)))
         self.since = min(self.since, later.since)
 
 
@@ -148,6 +164,7 @@ class SentBatches:
     at: float
     batches: dict[WriteBatch, tuple[Lane, int, int]] = field(default_factory=dict)
     weight: int = 0
+    has_replays: bool = False
 
 
 class Writes:
@@ -165,6 +182,8 @@ class Writes:
         self._prompt: Lane = {}
         self._replays: Lane = {}
         self._in_flight: dict[Peer, int] = {}
+        # Of these, the messages with something of the replays.
+        self._replays_in_flight: Counter[Peer] = Counter()
         self._sent: dict[int, dict[WriteBatch, SentBatches]] = {}
         self._refused: dict[int, tuple[Peer, int]] = {}
         # Records of lost clients by slot: those that are gathered, and those that wait for what was published before.
@@ -256,11 +275,12 @@ class Writes:
             return
         waiting = AfterBatches(len(batches), action)
         for batch in batches:
-            batch.after[waiting] = len(batch.records)
+            batch.after[waiting] = batch.ahead
 
     def closed(self, peer: Peer) -> None:
         """A link to a data server is down; its unanswered requests fail by themselves."""
         self._in_flight.pop(peer, None)
+        self._replays_in_flight.pop(peer, None)
 
     def long_waits(self, seconds: float, of: Iterable[int] | None = None) -> list[Lagging]:
         """The slots, ``of`` these if it is given, whose leaders have not stored something for longer than this, with
@@ -289,7 +309,7 @@ class Writes:
             self._report_lost()
         messages: dict[Peer, SentBatches] = {}
         now = self._outbox.now()
-        for lane, most in ((self._prompt, IN_FLIGHT + 1), (self._replays, IN_FLIGHT)):
+        for lane in (self._prompt, self._replays):
             for slot, batch in lane.items():
                 leader = self._routes.leader_of(slot)
                 if leader is None or self._refused.get(slot) == leader:
@@ -298,13 +318,20 @@ class Writes:
                 message = messages.get(peer)
                 if message is None:
                     message = messages[peer] = SentBatches(peer, now)
-                if self._in_flight.get(peer, 0) < most and message.weight < WEIGHT_PER_MESSAGE:
+                if self._in_flight.get(peer, 0) < self._most(lane, peer) and message.weight < WEIGHT_PER_MESSAGE:
                     part = batch if batch.weight <= WEIGHT_PER_MESSAGE else batch.split()
                     message.batches[part] = (lane, slot, epoch)
                     message.weight += part.weight
         for message in messages.values():
             if message.batches:
                 self._send(message)
+
+    def _most(self, lane: Lane, peer: Peer) -> int:
+        """So many messages to a data server may be without an answer before one with something of this lane goes out.
+        One with replays always may be: others publish without end."""
+        if lane is self._prompt:
+            return IN_FLIGHT + 1
+        return IN_FLIGHT if self._replays_in_flight[peer] else IN_FLIGHT + 2
 
     def _send(self, sent: SentBatches) -> None:
         def answered(reply: Message | None, error: Exception | None) -> None:
@@ -322,6 +349,8 @@ class Writes:
             self._retry.later()
             return
         self._in_flight[sent.peer] = self._in_flight.get(sent.peer, 0) + 1
+        sent.has_replays = any(lane is self._replays for lane, _, _ in sent.batches.values())
+        self._replays_in_flight[sent.peer] += sent.has_replays
         for batch, (lane, slot, _) in sent.batches.items():
             self._sent.setdefault(slot, {})[batch] = sent
             rest = lane.pop(slot)
@@ -331,6 +360,7 @@ class Writes:
     def _answered(self, sent: SentBatches, reply: Message | None) -> None:
         if sent.peer in self._in_flight:
             self._in_flight[sent.peer] -= 1
+            self._replays_in_flight[sent.peer] -= sent.has_replays
         stored: set[int] = set()
         now = 0.0
         if isinstance(reply, Answers):
