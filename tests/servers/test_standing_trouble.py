@@ -16,7 +16,7 @@ from slotreeve_protocol.leases import lease_record
 from slotreeve_protocol.meta_messages import View
 from slotreeve_protocol.slot_messages import Access, Compare, Compared, Known, SlotDifference, SlotInterest, SlotWrite
 from slotreeve_servers.data.core import DataCore
-from slotreeve_servers.data.endings.ending import EndingEvent, HeldLease
+from slotreeve_servers.data.endings.ending import Ending, EndingEvent, HeldLease
 from slotreeve_servers.data.endings.ending_rounds import EndingRounds
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.node.records import SlotStore
@@ -171,9 +171,9 @@ def test_who_says_that_it_leaves_costs_no_look_at_all_that_the_brake_holds(monke
     leaving = [record_of(f"leaves{number}") for number in range(20)]
     scene.put(*leaving)
 
-    def counted(self: EndingRounds, *given: object) -> None:
+    def counted(self: EndingRounds, ending: Ending, free: list[Ending], leaving: list[Ending]) -> None:
         looks["all"] += 1
-        original(self, *given)  # type: ignore[arg-type]
+        original(self, ending, free, leaving)
 
     monkeypatch.setattr(EndingRounds, "_look_at", counted)
     for one in leaving:

@@ -27,7 +27,8 @@ from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.records.routes import Routes
 
 IN_FLIGHT = 2
-"""Messages to one data server that are not answered yet. One more may go out with records that are no replay."""
+"""Messages to one data server that are not answered yet. One more may go out with records that are no replay, and one
+with replays where none with replays is on its way."""
 WEIGHT_PER_MESSAGE = 500
 LIGHT_RECORDS = 32
 """Of a client with more records on their way than this, all go behind those of the others."""
