@@ -236,9 +236,10 @@ def test_so_many_clients_may_be_connected_with_one_key() -> None:
 
 def test_limits_that_are_near_are_looked_at_and_others_cost_nothing() -> None:
     limits, client = ClientLimits(FEW), ConnectedClient(Peer("client", Role.CLIENT, "client@1"))
-    assert not limits.is_near(client, 1)
-    client.weight = WEIGHTS_PER_MEGABYTE
-    assert limits.is_near(client, 1)
+    few = FEW.most_registrations
+    assert not limits.is_near_most(client, few)
+    assert limits.is_near_most(client, few + 1)
+    assert limits.most_weight == WEIGHTS_PER_MEGABYTE * FEW.most_megabytes
 
 
 def test_the_clients_of_one_key_ask_as_often_together_as_one_alone_however_they_connect_again() -> None:

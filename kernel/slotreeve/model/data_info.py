@@ -33,22 +33,23 @@ class DataInfo(msgspec.Struct, frozen=True, order=True):
     def __post_init__(self) -> None:
         """Check the parts."""
         for name, part in (
-            ("data id", self.data_id),
-            ("instance id", self.instance_id),
-            ("group", self.group),
+            ("the data id", self.data_id),
+            ("the instance id", self.instance_id),
+            ("the group", self.group),
         ):
-            check_text(f"the {name}", part, MAX_LENGTH)
+            check_text(name, part, MAX_LENGTH)
             if not part or part.isspace():
-                raise ModelError(f"the {name} of {self.id!r} is blank; each of the three parts needs text")
+                raise ModelError(f"{name} of {self.id!r} is blank; each of the three parts needs text")
             if DELIMITER in part:
-                raise ModelError(f"the {name} {part!r} holds the delimiter {DELIMITER!r}")
+                raise ModelError(f"{name} {part!r} holds the delimiter {DELIMITER!r}")
             if part.endswith(DELIMITER[:-1]):
                 raise ModelError(
-                    f"the {name} {part!r} ends with {DELIMITER[:-1]!r}; before the delimiter {DELIMITER!r} that would "
+                    f"{name} {part!r} ends with {DELIMITER[:-1]!r}; before the delimiter {DELIMITER!r} that would "
                     "read as another name"
                 )
-        if len(self.id) > MAX_LENGTH:
-            raise ModelError(f"{self.id[:40]!r}... has {len(self.id)} characters; {MAX_LENGTH} is the limit")
+        length = len(self.data_id) + len(self.instance_id) + len(self.group) + 2 * len(DELIMITER)
+        if length > MAX_LENGTH:
+            raise ModelError(f"{self.id[:40]!r}... has {length} characters; {MAX_LENGTH} is the limit")
 
     @property
     def id(self) -> str:

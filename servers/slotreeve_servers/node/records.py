@@ -88,6 +88,12 @@ class StoreDifference:
 _EMPTY: dict[str, Publisher] = {}
 
 
+def _payload(record: Publisher) -> int:
+    """The bytes of its payload."""
+    data = record.data or ()
+    return len(data[0]) if len(data) == 1 else sum(map(len, data))
+
+
 class SlotStore:
     """Live records by data info id and register id, and tombstones by register id.
 
@@ -137,9 +143,9 @@ class SlotStore:
         data, is_same = record.data, False
         if old is None:
             self.size += 1
-            self.payload += len(data[0]) if len(data) == 1 else sum(map(len, data))
+            self.payload += _payload(record)
         elif not (is_same := old.data == data):
-            self._count(old, record)
+            self.payload += _payload(record) - _payload(old)
         if len(service) < FEW_RECORDS and record.data_info_id not in self._parted:
             self._changed[record.data_info_id] = None
         else:
@@ -208,10 +214,10 @@ class SlotStore:
         """``new`` has come into the place of ``old`` among the live records."""
         if old is not None:
             self.size -= 1
-            self.payload -= sum(map(len, old.data or ()))
+            self.payload -= _payload(old)
         if new is not None:
             self.size += 1
-            self.payload += sum(map(len, new.data or ()))
+            self.payload += _payload(new)
 
     def _drop(self, record: Publisher) -> bool:
         service = self.services[record.data_info_id]

@@ -38,30 +38,27 @@ class ClientLimits:
         # By the holder of the key: how many requests it may make at once, as of then; who has asked last is the last.
         self._buckets: OrderedDict[Hashable, list[float]] = OrderedDict()
 
-    def is_near(self, client: ConnectedClient, weight: int) -> bool:
-        """Whether a record of this weight must be looked at by :meth:`check_registration`. It costs next to nothing."""
-        rules = self.rules
-        return (
-            len(client.records) >= rules.most_registrations
-            or client.weight + weight > WEIGHTS_PER_MEGABYTE * rules.most_megabytes
-        )
+    @property
+    def most_weight(self) -> int:
+        """What the records of a client may weigh together; :meth:`check_registration` says the rest."""
+        return WEIGHTS_PER_MEGABYTE * self.rules.most_megabytes
 
-    def check_registration(self, client: ConnectedClient, record: Publisher, attended: float) -> None:
-        """Refuse a record that is one too many, or too much. What ends a registration of this client is never refused;
-        what ends one that it does not have here counts as a request, because it is remembered for a while.
+    def is_near_most(self, client: ConnectedClient, records: int) -> bool:
+        """Whether the last of so many more records may be one too many, so that each must be looked at by
+        :meth:`check_registration`. It costs next to nothing."""
+        return len(client.records) + records > self.rules.most_registrations
+
+    def check_registration(self, client: ConnectedClient, record: Publisher) -> None:
+        """Refuse a live record that is one too many, or too much.
 
         Raises:
             LimitReached: names the setting.
         """
         former, rules = client.records.get(record.register_id), self.rules
-        if record.data is None:
-            if former is None:
-                self.check_request(client, attended)
-            return
         if former is None and len(client.records) >= rules.most_registrations:
             self._refuse(client, f"{rules.most_registrations} registrations", "most_registrations")
         grown = record.weight - (former.weight if former is not None else 0)
-        if grown > 0 and client.weight + grown > WEIGHTS_PER_MEGABYTE * rules.most_megabytes:
+        if grown > 0 and client.weight + grown > self.most_weight:
             self._refuse(client, f"{rules.most_megabytes} MiB of payloads", "most_megabytes")
 
     def check_subscription(self, client: ConnectedClient, data_info_id: str) -> None:

@@ -94,22 +94,24 @@ class Registrations:
             return
         now = self._outbox.now()
         submit, slots, stores = self._writes.submit, self._known_slots, self.stores
-        permit, own, is_near = client.permit, client.own, self.limits.is_near
+        permit, own, most_weight, process_id = client.permit, client.own, self.limits.most_weight, self._process_id
+        many = len(message.records)
+        near_a_limit = self._is_near_most_pending(client, many) or self.limits.is_near_most(client, many)
         sequence = message.sequence - 1
         for record in message.records:
             sequence += 1
             slot, weight = slots.get(record.data_info_id), record.weight
             former = client.records.get(record.register_id)
             if (
-                slot is None
-                or record.session != self._process_id
+                near_a_limit
+                or slot is None
+                or record.session != process_id
                 or weight > HEAVIEST
+                or client.weight + weight > most_weight
                 or len(record.register_id) > MAX_REGISTER_ID_LENGTH
                 or len(record.zone) > MAX_ZONE_LENGTH
                 or not record.register_id.startswith(own)
-                or self._writes.waiting + client.waiting >= self.max_pending_writes
                 or (permit is not None and not permit.allows(Right.REGISTER, record.data_info_id))
-                or is_near(client, weight)
                 or (record.data is None if former is None else former.data_info_id != record.data_info_id)
             ):
                 refusal = self._refusal(client, record)
@@ -131,6 +133,10 @@ class Registrations:
                     client.weight -= former.weight
             submit(slot, record, weight, client, sequence)
 
+    def _is_near_most_pending(self, client: ConnectedClient, records: int) -> bool:
+        """Whether the last of so many more records may be one too many on their way to data servers."""
+        return self._writes.waiting + client.waiting + 2 * records >= self.max_pending_writes
+
     def _refusal(self, client: ConnectedClient, record: Publisher) -> SlotreeveError | None:
         """Why a record is not taken; None where it is good after all. Called where it is not plainly good."""
         if self._writes.waiting + client.waiting >= self.max_pending_writes:
@@ -151,7 +157,10 @@ class Registrations:
             check_text("the zone", record.zone, MAX_ZONE_LENGTH)
             if client.permit is not None:
                 client.permit.check(Right.REGISTER, record.data_info_id)
-            self.limits.check_registration(client, record, self._outbox.attended())
+            if record.data is not None:
+                self.limits.check_registration(client, record)
+            elif former is None:  # what ends nothing here is remembered for a while
+                self.limits.check_request(client, self._outbox.attended())
             self.slot(record.data_info_id)
         except LimitReached as error:
             # An end that is refused for good would leave the client with a registration that it has given up.
