@@ -196,8 +196,8 @@ class Compare(Message, frozen=True, tag=45):
 
 
 class Follow(Message, frozen=True, tag=46):
-    """Data follower to data leader: compare these digests with your records; after a complete reply, send Replicate for
-    the slot. Reply: Compared."""
+    """Data follower to data leader: compare these digests with your records; from the reply on, send Replicate for the
+    slot. Reply: Compared."""
 
     slots: list[SlotDigests]
 
@@ -218,6 +218,8 @@ class SlotDifference(msgspec.Struct, array_like=True, frozen=True):
     ``complete`` is False if not all differences fit in the reply: apply these, then compare again, or only what comes
     after ``upto``. ``ended``: tombstones of services that do not differ, in the complete answer to a first comparison.
     ``waited_us``, of a session: for how long the oldest of what the leader has not stored has waited, see SlotWrite.
+    ``is_streamed``, of a leader to its follower: what it stores is streamed from the first question on, so that the
+    next one may go on after ``upto``. A leader of release 0.1 streams only after a complete reply.
     """
 
     slot: int
@@ -229,6 +231,7 @@ class SlotDifference(msgspec.Struct, array_like=True, frozen=True):
     upto: ComparedUpTo = ComparedUpTo()
     ended: list[Publisher] = []
     waited_us: int = 0
+    is_streamed: bool = False
 
 
 class Compared(Message, frozen=True, tag=47):

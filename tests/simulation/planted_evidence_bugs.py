@@ -199,7 +199,7 @@ def _followers_keep_what_was_purged() -> Patch:
 
 @bug("a stream to a follower begins without the tombstones", "takeover")
 def _streams_without_tombstones() -> Patch:
-    return returning(Streams, "_begin_with_tombstones")
+    return returning(Streams, "_send_all_tombstones")
 
 
 @bug("what a slot was compared with under a former leader epoch still counts", "churn", 18)

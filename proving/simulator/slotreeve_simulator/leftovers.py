@@ -45,6 +45,8 @@ def _of_slots(server: DataServer) -> str | None:
         streams = [peer.node for peer in held.streams]
         if held.slot.learners:
             return f"slot {number} still has the learners {', '.join(held.slot.learners)}"
+        if held.copying:
+            return f"slot {number} is still copied by {', '.join(sorted(peer.node for peer in held.copying))}"
         if sorted(streams) != sorted(held.slot.followers):
             return f"slot {number} is streamed to {streams}; its followers are {list(held.slot.followers)}"
         strangers = {

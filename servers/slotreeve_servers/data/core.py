@@ -367,7 +367,7 @@ class DataCore:
         touched = slot.apply(write, self._outbox.now())
         if write.records:
             self.endings.stored(slot, write.records)
-        if slot.streams:
+        if slot.streams or slot.copying:
             self._streams.send(slot, write)
         if touched:
             self.changes.changed(slot, touched, write.waited_us)

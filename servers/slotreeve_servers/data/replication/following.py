@@ -67,7 +67,7 @@ class SlotFollowing:
         return None if slot is None else SlotDigests(number, slot.slot.leader_epoch, *slot.store.digests())
 
     def request(self, slots: list[SlotDigests]) -> Message:
-        """Ask the leader where this server differs, and for the stream from there on."""
+        """Ask the leader where this server differs, and for the stream from now on."""
         return Follow(slots)
 
     def take(self, asked: SlotDigests, difference: SlotDifference) -> Progress:
@@ -83,6 +83,8 @@ class SlotFollowing:
         if difference.complete:
             slot.caught_up(self._now())
             return Progress.DONE
+        if difference.is_streamed:
+            return Progress.ON  # not from the start: others may change more than one answer holds between two questions
         if difference.access is Access.ACCEPT or difference.access is Access.MIGRATING:
             return Progress.AGAIN
         return Progress.LATER

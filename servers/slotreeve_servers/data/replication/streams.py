@@ -1,11 +1,13 @@
 """The leader's side of replication: each follower and learner is streamed what is stored (departure: the original's
-follower lags up to 180 s)."""
+follower lags up to 180 s). The stream begins with the first question of a follower, so that what it has copied stays
+equal while it copies the rest."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
 
+from msgspec import structs
 from slotreeve_protocol.meta_messages import View
 from slotreeve_protocol.slot_messages import (
     Access,
@@ -21,6 +23,7 @@ from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.deltas import delta_parts, messages_of, size_of
 from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Outbox, Peer, Retry, TurnEnd
+from slotreeve_servers.node.records import START, StoreDifference
 
 PURGED_BYTES = 128
 """A bound of the ids of one purged record."""
@@ -56,8 +59,9 @@ class Streams:
         server that is no member, and holds the slot by a table that is protected, is streamed to."""
         self._processes = {node.name: node.process_id for node in view.data}
         for slot in self._slots.led():
-            for peer in [peer for peer in slot.streams if not self._is_holder(peer, slot)]:
-                del slot.streams[peer]
+            for streamed in (slot.streams, slot.copying):
+                for peer in [peer for peer in streamed if not self._is_holder(peer, slot)]:
+                    del streamed[peer]
 
     def opened(self, peer: Peer) -> Peer | None:
         """A data server has connected. Returns its connection before, which the caller closes: nothing is streamed over
@@ -74,8 +78,8 @@ class Streams:
         return is_member and peer.node in slot.slot.holders[1:] and self._newest.get(_process(peer), peer) is peer
 
     def send(self, slot: HeldSlot, write: SlotWrite) -> None:
-        """Pass what was just stored on to the followers in sync."""
-        for peer in slot.streams:
+        """Pass what was just stored on to all that are streamed to."""
+        for peer in (*slot.streams, *slot.copying):
             writes = self._waiting.get(peer)
             if writes is None:
                 self._waiting[peer] = [write]
@@ -84,7 +88,8 @@ class Streams:
                 writes.append(write)
 
     def answer(self, peer: Peer, follow: Follow) -> Compared:
-        """Answer a follower. A slot whose answer is complete is streamed to it from here on.
+        """Answer a follower. A slot is streamed to it from its first question on, and it has all with the complete
+        answer. A question that goes on, although the stream has ended meanwhile, is answered from the start.
 
         Invariant: nothing is stored between answer and stream, so that they leave no gap.
         """
@@ -107,20 +112,23 @@ class Streams:
             # meta leader may not reach this server any more: then nobody else gives it that table.
             self._newer_view.ask(peer)
             return SlotDifference(asked.slot, Access.MOVED, epoch, False, {}), 0
-        if left <= 0 or (access is not Access.ACCEPT and access is not Access.MIGRATING):
+        if access is not Access.ACCEPT and access is not Access.MIGRATING:
             return SlotDifference(asked.slot, access, epoch, False, {}), 0
-        found = slot.store.difference(asked, left)
-        if found.complete and peer not in slot.streams:
+        if peer not in slot.streams and peer not in slot.copying:
+            slot.copying[peer] = None
+            asked = structs.replace(asked, after=START)
+        found = slot.store.difference(asked, left) if left > 0 else StoreDifference(complete=False, upto=asked.after)
+        if found.complete and peer in slot.copying:
+            del slot.copying[peer]
             slot.streams[peer] = None
-            self._begin_with_tombstones(slot, peer)
+            self._send_all_tombstones(slot, peer)
             self.begun(slot)
-        return SlotDifference(
-            asked.slot, access, epoch, found.complete, found.records, found.parts, found.upto
-        ), found.cost
+        head, parts = (asked.slot, access, epoch, found.complete, found.records), found.parts
+        return SlotDifference(*head, parts, found.upto, is_streamed=True), found.cost
 
-    def _begin_with_tombstones(self, slot: HeldSlot, peer: Peer) -> None:
-        """Begin the stream with the tombstones, which no digest contains. Without them a follower that leads later
-        would take an ended registration from a session server that still has it.
+    def _send_all_tombstones(self, slot: HeldSlot, peer: Peer) -> None:
+        """Send the tombstones, which no digest contains. Without them a follower that leads later would take an ended
+        registration from a session server that still has it.
 
         There may be more of them than the queue to the follower holds, so they go out as far as there is room. What is
         stored meanwhile may overtake them: an older tombstone changes nothing (I10).
@@ -148,6 +156,7 @@ class Streams:
         self._tombstones.pop(peer, None)
         for slot in self._slots.led():
             slot.streams.pop(peer, None)
+            slot.copying.pop(peer, None)
 
     def flush(self) -> None:
         """Send what waits for the end of the turn."""

@@ -60,7 +60,8 @@ class HeldSlot:
         writes: records, ends and purges that were stored since this server holds the slot in this role.
         version: rises with every change of content; at least ``first_version(leader_epoch)`` (I11).
         tracked: services with an interested session server, by data info id.
-        streams: leader: the followers and learners that are streamed to, in the order in which they came.
+        copying: leader: the followers and learners that are streamed to while they still copy what differs.
+        streams: leader: those that have all and are streamed to, in the order in which they came.
         born: leader: the birth of the oldest change that came before it serves (:class:`TrackedService`).
     """
 
@@ -78,6 +79,7 @@ class HeldSlot:
     writes: int = 0
     version: int = 0
     tracked: dict[str, TrackedService] = field(default_factory=dict)
+    copying: dict[Peer, None] = field(default_factory=dict)
     streams: dict[Peer, None] = field(default_factory=dict)
     born: float = math.inf
 
