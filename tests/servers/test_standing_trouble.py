@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
+from msgspec import structs
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
@@ -28,6 +29,7 @@ from slotreeve_servers.session.push.interests import Interests
 from slotreeve_servers.session.push.push import PushRules
 from slotreeve_servers.session.records.further_copies import FurtherCopies
 from slotreeve_servers.session.records.routes import Routes
+from slotreeve_servers.session.records.writes import WriteBatch
 from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers import data_scene
@@ -91,6 +93,25 @@ def test_a_loss_and_a_mark_get_through_although_others_leave_all_the_time() -> N
         told += [one for batch in batches for one in batch.lost]
         come_and_go(min(sum(len(batch.records) for batch in batches), sum(len(batch.gone) for batch in batches)))
     assert (marks, told) == (["back"], [record(1)])
+
+
+@pytest.mark.parametrize("heavy", [1, 1 << 20])
+def test_records_departures_and_losses_go_out_in_turn_however_heavy_each_is(heavy: int) -> None:
+    client, number, batch, data = ConnectedClient(a_peer("client", Role.CLIENT)), 0, WriteBatch(), (b"x" * heavy,)
+    for _ in range(20):
+        for _ in range(300):
+            number += 1
+            record = Publisher(f"r{number}", "s", 1, 1, "session-1@1", "", data)
+            batch.records.append(record)
+            batch.clients.append(client)
+            batch.sequences.append(number)
+            batch.gone.append(record.tombstone())
+            batch.weight += record.weight + 1
+            batch.add_lost(structs.replace(record, register_id=f"l{number}"))
+        first = batch.split()
+        assert len(first.records) == len(first.gone) == len(first.lost) == (167 if heavy == 1 else 1)
+        assert first.weight == sum(each.weight for each in (*first.records, *first.gone, *first.lost.values()))
+        assert batch.weight == sum(each.weight for each in (*batch.records, *batch.gone, *batch.lost.values()))
 
 
 class Told:

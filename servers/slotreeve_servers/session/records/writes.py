@@ -91,28 +91,27 @@ class WriteBatch:
         return Ahead(len(self.records), len(self.gone), len(self.lost))
 
     def split(self) -> WriteBatch:
-        """Cut off and return what goes out first, up to a bounded weight: others may publish without end, so records
-        leave half of it to departures. What waits for this batch waits for the rest as well, unless all that was here
-        before it goes out now."""
-        first = WriteBatch(since=self.since)
-        room = WEIGHT_PER_MESSAGE // 2 if self.records else WEIGHT_PER_MESSAGE
-        gone = room // 2 if self.lost else room
+        """Cut off and return what goes out first, up to a bounded weight, a record, a tombstone and a lost record in
+        turn: each of the three may come without end. What waits for this batch waits for the rest as well, unless all
+        that was here before it goes out now."""
+        first, count, gone = WriteBatch(since=self.since), 0, 0
+        while first.weight < WEIGHT_PER_MESSAGE and (count < len(self.records) or gone < len(self.gone) or self.lost):
+            if count < len(self.records):
+                first.weight += self.records[count].weight
+                count += 1
+            if gone < len(self.gone):
+                first.weight += 1
+                gone += 1
+            if self.lost:
+                first.add_lost(self.lost.popitem(last=False)[1])
         first.gone, self.gone = self.gone[:gone], self.gone[gone:]
-        first.weight = len(first.gone)
-        while first.weight < room and self.lost:
-            _, record = self.lost.popitem(last=False)
-            first.add_lost(record)
-        count = 0
-        while first.weight < WEIGHT_PER_MESSAGE and count < len(self.records):
-            first.weight += self.records[count].weight
-            count += 1
         first.records, self.records = self.records[:count], self.records[count:]
         first.clients, self.clients = self.clients[:count], self.clients[count:]
         first.sequences, self.sequences = self.sequences[:count], self.sequences[count:]
         self.weight -= first.weight
         first.after, self.after = self.after, {}
         for waiting, ahead in first.after.items():
-            left = Ahead(ahead.records - count, ahead.gone - len(first.gone), ahead.lost - len(first.lost))
+            left = Ahead(ahead.records - count, ahead.gone - gone, ahead.lost - len(first.lost))
             if max(left) > 0:
                 waiting.batches += 1
                 self.after[waiting] = left
