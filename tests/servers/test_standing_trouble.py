@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,6 +17,7 @@ from slotreeve_protocol.client_messages import Scope, Want
 from slotreeve_protocol.leases import lease_record
 from slotreeve_protocol.meta_messages import View
 from slotreeve_protocol.slot_messages import Access, Compare, Compared, Known, SlotDifference, SlotInterest, SlotWrite
+from slotreeve_servers.data.announcing.interest import SessionInterests
 from slotreeve_servers.data.core import DataCore
 from slotreeve_servers.data.endings.ending import Ending, EndingEvent, HeldLease
 from slotreeve_servers.data.endings.ending_rounds import EndingRounds
@@ -277,6 +279,38 @@ def test_changes_are_not_gathered_while_a_slot_does_not_serve() -> None:
         scene.store(scene.slot, SlotWrite(0, 2, [one], [], []))
         scene.store(scene.slot, SlotWrite(0, 2, [], [one.tombstone()], []))
     assert scene.slot.tracked["s"].pending == {}
+
+
+class Name(str):
+    """A text of which one can see whether anybody has it."""
+
+
+def test_what_session_servers_watch_in_slots_that_move_away_is_forgotten() -> None:
+    scene, names = data_scene.Scene(), list[weakref.ref[Name]]()
+    for epoch in range(1, 20):
+        name = Name(f"s{epoch}")
+        names.append(weakref.ref(name))
+        answer = scene.interests.declare(data_scene.SESSION_1, SlotInterest(0, epoch, [Known(name, 0, 0)], []))
+        assert answer.access in {Access.ACCEPT, Access.MIGRATING}
+        del name
+        scene.slots.apply(SlotTable(2 * epoch, (Slot(0, "data-2", epoch, ()),)))
+        scene.slots.apply(SlotTable(2 * epoch + 1, (Slot(0, "data-1", epoch + 1, ()),)))
+    assert [known for name in names if (known := name()) is not None] == []
+
+
+def test_a_repair_costs_no_look_at_all_that_its_session_server_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    outbox, looks = RecordingOutbox(), list[set[str]]()
+    core, peer = DataCore(outbox, node("data-1"), DataSettings(), 1.0), a_peer("session-1", Role.SESSION)
+    monkeypatch.setattr(SessionInterests, "announce", lambda _self, _slot, processes: looks.append(set(processes)))
+    sessions = [Node(peer.node, peer.role, "x:1", peer.process_id)]
+    core.membership.learn(View(1, 1, SlotTable(1, (Slot(0, "data-1", 1, ()),)), [core._node], sessions))
+    core.opened(peer)
+    outbox.end_turn()
+    for _ in range(5):
+        outbox.answer(Compared([SlotDifference(0, Access.ACCEPT, 1, True, {})]), kind=Compare)
+        core._repair()
+        outbox.end_turn()
+    assert looks == [{peer.process_id}]
 
 
 def test_a_data_server_without_a_slot_forgets_which_clients_have_left() -> None:

@@ -278,11 +278,12 @@ class DataCore:
 
     def compared(self, slot: HeldSlot, process_id: str) -> None:
         """``slot`` holds all that the session process has for it."""
+        is_first = process_id not in slot.compared
         slot.compared.add(process_id)
-        if slot.serving:
-            self._interests.announce(slot, {process_id})
-        else:
+        if not slot.serving:
             self._serve_if_complete(slot)
+        elif is_first:
+            self._interests.announce(slot, {process_id})
 
     def _serve_what_is_complete(self) -> None:
         for number in self.slots.unsettled():

@@ -11,28 +11,28 @@ from slotreeve_servers.node.outbox import Peer
 
 
 class SessionInterests:
-    """Interests by peer. What a session server is to be sent is noted on the slot (:class:`TrackedService`)."""
+    """What a session server watches and is to be sent is noted on the slot (:class:`TrackedService`), and goes with
+    it."""
 
     def __init__(self, slots: HeldSlots, changes: Changes) -> None:
         self._slots, self._changes = slots, changes
-        self._slot_of: dict[Peer, dict[str, int]] = {}
 
     def declare(self, peer: Peer, interest: SlotInterest) -> SlotAnswer:
         """A session server begins or ends its interest in services of one slot. Each service that it begins with is
         announced to it: now, or once the slot serves and was compared with it."""
         slot, answer = self._slots.get(interest.slot), self._slots.answer(interest.slot, interest.leader_epoch)
         if slot is not None and answer.access in {Access.ACCEPT, Access.MIGRATING}:
-            slot_of = self._slot_of.setdefault(peer, {})
+            watched = slot.watched.setdefault(peer, {})
             for known in interest.wanted:
                 service = slot.track(known.data_info_id)
                 ready = slot.serving and peer.process_id in slot.compared
                 service.sessions[peer] = known
-                slot_of[known.data_info_id] = interest.slot
+                watched[known.data_info_id] = None
                 if ready:
                     self._changes.announce(slot, known.data_info_id, peer, known)
             for data_info_id in interest.unwanted:
-                if slot_of.pop(data_info_id, None) is not None:
-                    self._end(peer, data_info_id, interest.slot)
+                watched.pop(data_info_id, None)
+                self._end(slot, peer, data_info_id)
         return answer
 
     def announce(self, slot: HeldSlot, processes: set[str]) -> None:
@@ -44,13 +44,14 @@ class SessionInterests:
 
     def closed(self, peer: Peer) -> None:
         """The connection to a session server has ended."""
-        for data_info_id, number in self._slot_of.pop(peer, {}).items():
-            self._end(peer, data_info_id, number)
+        for slot in self._slots.led():
+            for data_info_id in slot.watched.pop(peer, ()):
+                self._end(slot, peer, data_info_id)
 
-    def _end(self, peer: Peer, data_info_id: str, number: int) -> None:
-        slot = self._slots.get(number)
-        service = slot.tracked.get(data_info_id) if slot is not None else None
-        if slot is not None and service is not None:
+    @staticmethod
+    def _end(slot: HeldSlot, peer: Peer, data_info_id: str) -> None:
+        service = slot.tracked.get(data_info_id)
+        if service is not None:
             service.sessions.pop(peer, None)
             if not service.sessions:
                 del slot.tracked[data_info_id]

@@ -59,7 +59,7 @@ class HeldSlot:
             server, in seconds.
         writes: records, ends and purges that were stored since this server holds the slot in this role.
         version: rises with every change of content; at least ``first_version(leader_epoch)`` (I11).
-        tracked: services with an interested session server, by data info id.
+        tracked: services with an interested session server, by data info id. ``watched``: those of each of them.
         copying: leader: the followers and learners that are streamed to while they still copy what differs.
         streams: leader: those that have all and are streamed to, in the order in which they came.
         born: leader: the birth of the oldest change that came before it serves (:class:`TrackedService`).
@@ -79,6 +79,7 @@ class HeldSlot:
     writes: int = 0
     version: int = 0
     tracked: dict[str, TrackedService] = field(default_factory=dict)
+    watched: dict[Peer, dict[str, None]] = field(default_factory=dict)
     copying: dict[Peer, None] = field(default_factory=dict)
     streams: dict[Peer, None] = field(default_factory=dict)
     born: float = math.inf
