@@ -10,7 +10,7 @@ from enum import IntEnum
 import msgspec
 from slotreeve.model.loads import SlotLoad
 from slotreeve.model.nodes import Node
-from slotreeve.model.slots import SlotFacts, SlotTable
+from slotreeve.model.slots import Slot, SlotFacts, SlotTable
 from slotreeve.ports import Message
 
 
@@ -21,6 +21,9 @@ class View(Message, frozen=True, tag=60):
     ``term`` is the term of the commit. ``revision`` counts every committed change of table or membership,
     ``table.epoch`` only those of the table. ``facts`` are the cluster's; they never change. ``missing`` are the process
     ids of session servers that were not heard any more before this view. They may live, cut off from the meta servers.
+
+    For the next meta leader: ``target`` has the rows that the table is on its way to, as far as they differ from it;
+    ``unclean`` are the slots that this table gives to a server that was not in sync.
     """
 
     term: int
@@ -30,6 +33,8 @@ class View(Message, frozen=True, tag=60):
     sessions: list[Node]
     facts: SlotFacts | None = None
     missing: list[str] = msgspec.field(default_factory=list)
+    target: list[Slot] = msgspec.field(default_factory=list)
+    unclean: list[int] = msgspec.field(default_factory=list)
 
 
 class Stopping(IntEnum):
@@ -120,8 +125,8 @@ class GetView(Message, frozen=True, tag=65):
 
 
 class GetNewerView(Message, frozen=True, tag=75):
-    """Session to data, and data leader to data follower: return your view if its revision is greater than this one.
-    Reply: View, or Done if it is not."""
+    """Session to data, data leader to data follower, and meta leader to data and session: return your view if its
+    revision is greater than this one. Reply: View, or Done if it is not."""
 
     revision: int
 

@@ -183,7 +183,7 @@ SENDERS: Mapping[type[Message], Routes] = {
     LeaderIs: _META_TO_MEMBER,
     Leave: _MEMBER_TO_META,
     GetView: _READ,
-    GetNewerView: {_DATA: frozenset({_SESSION, _DATA}), _SESSION: frozenset({_DATA})},
+    GetNewerView: {_DATA: frozenset({_SESSION, _DATA, _META}), _SESSION: frozenset({_DATA, _META})},
     GetLeader: _READ,
     GetConfigs: _to(_META, _DATA, _SESSION, Role.TOOL),
     PutConfig: _TOOL_TO_META,

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+import msgspec
 import pytest
-from slotreeve.errors import InvalidTable
-from slotreeve.model.slots import SlotTable
+from msgspec.structs import replace
+from slotreeve.errors import InvalidTable, RequestTimeout
+from slotreeve.model.slots import Slot, SlotTable
 from slotreeve.ports import Leadership
 from slotreeve_balancer.default_assigner import DefaultAssigner
 from slotreeve_balancer.even_balancer import EvenBalancer
 from slotreeve_balancer.options import DefaultAssignerOptions, EvenBalancerOptions
+from slotreeve_machines.beside import Work, Worked
+from slotreeve_protocol.general_messages import Done, Failed
 from slotreeve_protocol.meta_messages import (
     Configs,
     GetConfigs,
     GetHistory,
     GetLeader,
+    GetNewerView,
     GetView,
     History,
     LeaderIs,
+    LeaseGranted,
     Leave,
     PutConfig,
     Resign,
+    Stopping,
+    View,
 )
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_servers.meta.arranging.arranger import Arrangement, Arranger
@@ -68,6 +78,7 @@ def test_members_with_a_newer_view_are_led_on_from_above_their_numbers_under_new
     before = scene.cluster("data-1", "data-2", "session-1")
     scene.heartbeat("session-1", has=(before.revision + 7, before.table.epoch + 4))
     scene.outbox.advance(0.1)
+    scene.outbox.answer(Failed("SR208", "one of release 0.1"), kind=GetNewerView)
     view, *later = scene.commit_all()
     assert (view.revision, view.table.epoch) == (before.revision + 8, before.table.epoch + 5)
     assert {slot.leader_epoch for slot in view.table.slots} == {view.table.epoch}
@@ -101,10 +112,45 @@ def test_members_of_two_histories_are_both_led_on_from_above_their_numbers(names
     scene.heartbeat(more_views, has=(before.revision + 9, before.table.epoch + 1))
     scene.heartbeat(higher_table, has=(before.revision + 2, before.table.epoch + 6))
     scene.outbox.advance(0.1)
+    for _ in range(2):
+        scene.outbox.answer(Done(), kind=GetNewerView)
     view = scene.commit_all()[-1]
     assert view.revision > before.revision + 9
     assert view.table.epoch > before.table.epoch + 6
     assert {slot.leader_epoch for slot in view.table.slots} == {view.table.epoch}
+
+
+def test_a_new_meta_state_goes_on_from_the_table_that_members_have(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene()
+    for name in ("data-1", "data-2", "data-3"):
+        scene.connect(name)
+    rows = (Slot(0, "data-1", 3, ("data-2",)), Slot(1, "data-2", 5, ("data-3",)), Slot(2, "data-9", 6, ("data-3",)))
+    data = [scene.node(name) for name in ("data-1", "data-2", "data-3", "data-9")]
+    for node in data[:3]:
+        scene.heartbeat(node.name, has=(40, 9))
+    scene.outbox.advance(0.1)
+    scene.outbox.answer(View(1, 40, SlotTable(9, rows), data, []), kind=GetNewerView)
+    view = scene.commit_all()[0]
+    assert (view.revision, view.table.epoch) == (41, 10)
+    assert [row.leader for row in view.table.slots] == ["data-1", "data-2", "data-3"]
+    assert {row.leader_epoch for row in view.table.slots} == {10}
+    assert view.unclean == [2], "the leader of the third slot does not live, and nobody knows who was in sync"
+    assert "by the table that data" in caplog.text
+
+
+def test_a_leader_whose_process_was_replaced_does_not_lead_by_the_table_of_members() -> None:
+    scene = Scene()
+    for name in ("data-1", "data-2"):
+        scene.connect(name)
+    rows = (Slot(0, "data-1", 3, ("data-2",)), Slot(1, "data-2", 5, ("data-1",)))
+    former = replace(scene.node("data-1"), process_id="data-1@0")
+    for name in ("data-1", "data-2"):
+        scene.heartbeat(name, has=(40, 9))
+    scene.outbox.advance(0.1)
+    scene.outbox.answer(View(1, 40, SlotTable(9, rows), [former, scene.node("data-2")], []), kind=GetNewerView)
+    view = scene.commit_all()[0]
+    assert [row.leader for row in view.table.slots] == ["data-2", "data-2"]
+    assert view.unclean == [0]
 
 
 def test_a_new_meta_state_makes_its_first_table_above_what_members_have() -> None:
@@ -113,10 +159,12 @@ def test_a_new_meta_state_makes_its_first_table_above_what_members_have() -> Non
         scene.connect(name)
         scene.heartbeat(name, has=(40, 9))
     scene.outbox.advance(0.1)
+    scene.outbox.answer(None, RequestTimeout("no answer"), kind=GetNewerView)
     assert scene.commit_all() == []
     scene.outbox.advance(5.0)
     view, *_later = scene.commit_all()
     assert (view.revision, view.table.epoch) == (41, 10)
+    assert view.unclean == [row.id for row in view.table.slots], "copies may be anywhere, and nobody knows where"
     assert {slot.leader_epoch for slot in view.table.slots} == {10}
     assert {slot.leader for slot in view.table.slots} == {"data-1", "data-2"}
 
@@ -223,3 +271,118 @@ def test_of_two_in_sync_a_new_leader_takes_one_that_it_has_heard() -> None:
     scene.heartbeat("data-1", 2, unsettled=(0, 1, 2, 3))
     after = scene.commit_all()[0].table
     assert {after.slots[number].leader for number in led} == {"data-3"}
+
+
+def test_a_plan_that_fails_is_made_again_after_a_growing_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene, tried, works = Scene(), list[float](), False
+    scene.cluster("data-1", "data-2", "session-1")
+    compute = scene.outbox.compute
+
+    def late(work: Work, worked: Worked) -> None:
+        tried.append(scene.outbox.time)
+        if works:
+            compute(work, worked)
+        else:
+            worked(None, RequestTimeout("it has not come to an end"))
+
+    monkeypatch.setattr(scene.outbox, "compute", late)
+    scene.core.closed(scene.peers["data-1"], "it died")
+    for _ in range(500):
+        scene.heartbeat("data-2")
+        scene.heartbeat("session-1")
+        scene.outbox.advance(0.2)
+    pauses = [after - before for before, after in pairwise(tried)]
+    assert pauses == sorted(pauses)
+    assert 1 <= pauses[0] < 2
+    assert 30 < pauses[-1] < 64
+    works = True
+    for _ in range(400):
+        scene.heartbeat("data-2")
+        scene.heartbeat("session-1")
+        scene.outbox.advance(0.2)
+    view = scene.commit_all()[-1]
+    assert {row.leader for row in view.table.slots} == {"data-2"}
+
+
+def test_a_new_leader_goes_on_with_the_moves_that_the_former_one_has_begun() -> None:
+    scene = Scene()
+    scene.cluster("data-1", "data-2", "data-3", "session-1")
+    names = ("data-1", "data-2", "data-3", "data-4")
+    scene.connect("data-4")
+    for _ in range(20):
+        for name in names:
+            scene.heartbeat(name, unready=("data-4",))
+        scene.heartbeat("session-1")
+        scene.outbox.advance(0.25)
+        scene.commit_all()
+    before = scene.core.view.read()
+    learning = [row.id for row in before.table.slots if "data-4" in row.learners]
+    assert learning
+    assert {row.id for row in before.target} >= set(learning)
+    scene.lead(9)
+    for _ in range(20):
+        for name in names:
+            scene.heartbeat(name, unready=("data-4",))
+        scene.heartbeat("session-1")
+        scene.outbox.advance(0.25)
+        scene.commit_all()
+    after = scene.core.view.read()
+    assert [row.id for row in after.table.slots if "data-4" in row.learners] == learning
+
+
+@pytest.mark.parametrize("is_said", [False, True])
+def test_it_is_said_that_servers_lead_which_were_not_in_sync_whoever_committed_that(
+    is_said: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = Scene()
+    before = scene.cluster("data-1", "data-2", "session-1")
+    view = replace(before, revision=before.revision + 1, unclean=[0])
+    scene.election.state.store("view", msgspec.msgpack.encode(view), view.term)
+    if is_said:  # the leader that committed it has said so, and goes on
+        scene.outbox.advance(1.0)
+        assert [each.unclean for each in scene.commit_all()] == [[]]
+        caplog.clear()
+    scene.lead(9)
+    scene.heartbeat("session-1")
+    scene.outbox.advance(1.0)
+    scene.commit_all()
+    assert ("ALARM: of 1 slots no server in sync lived" in caplog.text) is not is_said
+    assert scene.core.counters()["slots_led_unclean"] == 1
+    assert scene.core.view.read().unclean == []
+
+
+def test_a_server_that_restarts_and_has_no_heir_does_not_wait_for_one() -> None:
+    scene = Scene()
+    scene.cluster("data-1", "session-1")
+    for _ in range(3):
+        granted = scene.heartbeat("data-1", stopping=Stopping.FOR_A_RESTART)
+        scene.outbox.advance(0.5)
+        scene.commit_all()
+    assert isinstance(granted, LeaseGranted)
+    assert granted.may_leave
+
+
+def test_of_two_servers_that_restart_the_second_leads_on_until_the_first_is_back() -> None:
+    scene = Scene()
+    scene.cluster("data-1", "data-2", "session-1")
+
+    def both(first: Stopping, life: int = 1) -> list[bool]:
+        told = list[bool]()
+        for _ in range(12):
+            found = [
+                scene.heartbeat("data-1", life, stopping=first),
+                scene.heartbeat("data-2", stopping=Stopping.FOR_A_RESTART),
+            ]
+            told = [granted.may_leave for granted in found if isinstance(granted, LeaseGranted)]
+            scene.heartbeat("session-1")
+            scene.outbox.advance(0.25)
+            scene.commit_all()
+        return told
+
+    assert both(Stopping.FOR_A_RESTART) == [True, False]
+    assert {row.leader for row in scene.core.view.read().table.slots} == {"data-2"}
+    scene.core.closed(scene.peers["data-1"], "it starts again")
+    scene.connect("data-1", 2)
+    assert both(Stopping.NO, 2) == [False, True]
+    assert {row.leader for row in scene.core.view.read().table.slots} == {"data-1"}
+    assert scene.core.counters()["slots_led_unclean"] == 0

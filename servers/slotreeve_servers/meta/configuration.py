@@ -25,6 +25,12 @@ class ProvidedConfig:
     def __init__(self, state: MetaState) -> None:
         self._state = state
         self._orders, self._orders_version = Orders(), 0
+        self._digest: int | None = None
+        state.watch(self._changed)
+
+    def _changed(self, name: str, _stored: Versioned) -> None:
+        if name.startswith(PREFIX):
+            self._digest = None
 
     @property
     def orders(self) -> Orders:
@@ -57,7 +63,9 @@ class ProvidedConfig:
     @property
     def digest(self) -> int:
         """Digest of all keys with their versions: equal where nothing was missed."""
-        return config_digest({entry.key: entry.version for entry in self.entries()})
+        if self._digest is None:
+            self._digest = config_digest({entry.key: entry.version for entry in self.entries()})
+        return self._digest
 
     async def put(self, message: PutConfig, term: int) -> ConfigEntry:
         """Write one entry; returns it once it is durable.

@@ -13,9 +13,8 @@ from functools import partial
 
 from slotreeve.clock import Timer
 from slotreeve.errors import ModelError
-from slotreeve.invariants import stamp
 from slotreeve.model.nodes import Node, Role
-from slotreeve.model.slots import SlotFacts, SlotTable
+from slotreeve.model.slots import SlotFacts
 from slotreeve.ports import Election, Leadership, Message
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.meta_messages import (
@@ -35,16 +34,17 @@ from slotreeve_protocol.meta_messages import (
     View,
 )
 
-from slotreeve_servers.meta.arranging.arranger import Arranger, PlannedTable, led_anew
+from slotreeve_servers.meta.arranging.arranger import Arranger, PlannedTable, rest_of_way, resumed
 from slotreeve_servers.meta.arranging.first_assignment import FirstAssignment
 from slotreeve_servers.meta.arranging.loads import NO_LOADS, KnownLoads
-from slotreeve_servers.meta.arranging.next_table import NextTable, Situation, next_table, unclean_text
+from slotreeve_servers.meta.arranging.next_table import NextTable, Situation, UncleanTables, next_table, table_above
 from slotreeve_servers.meta.arranging.table import CommittedView
 from slotreeve_servers.meta.configuration import ProvidedConfig
 from slotreeve_servers.meta.effects import MetaOutbox
 from slotreeve_servers.meta.members.addresses import MetaAddresses
 from slotreeve_servers.meta.members.heartbeats import LastHeartbeats, Newest
 from slotreeve_servers.meta.members.leases import Leases, Renewal
+from slotreeve_servers.meta.members.newest_view import NewestView
 from slotreeve_servers.meta.members.overview import Overview, news_for
 from slotreeve_servers.meta.members.recorder import LeadershipRecorder
 from slotreeve_servers.meta.members.refused_names import RefusedNames
@@ -59,6 +59,8 @@ log = logging.getLogger("slotreeve.meta")
 MEMBERS = (Role.DATA, Role.SESSION)
 SHORTEST_PAUSE_SECONDS = 0.001
 """Least time between two looks, because attended time may fall short of a timer by a rounding."""
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
+"""After a plan that failed the next one comes so much later; each time after twice the time."""
 
 
 class MetaCore:
@@ -73,7 +75,6 @@ class MetaCore:
         addresses: where the meta servers are.
         is_fit: False once the server has given up; it does not act any more.
         times_set_back: how often this leader found members with a newer view than the meta state has.
-        led_unclean: how many slots it gave to a server that was not in sync.
     """
 
     def __init__(
@@ -102,10 +103,13 @@ class MetaCore:
         self._target: PlannedTable | None = None
         self._is_planning = self._look_again = False
         self._settled: tuple[object, ...] = ()
-        self.times_set_back = self.led_unclean = 0
+        self._pause = FIRST_PAUSE_SECONDS / 2
+        self.times_set_back = 0
+        self._unclean = UncleanTables()
         self._refused = RefusedNames(settings.meta.heartbeat_seconds)
         self._look = TurnEnd(outbox, self._look_at_cluster)
         self._first_assignment = FirstAssignment(outbox, self._look.soon)
+        self._newest_view = NewestView(outbox, self._look.soon)
         self._timer: Timer | None = None
         self.is_fit = True
         self.handlers = Handlers(
@@ -151,8 +155,9 @@ class MetaCore:
         if term == self._adopted_term:
             return
         self._adopted_term, self._adopted_at = term, self._outbox.attended()
-        self._target = None
         view = self.view.read()
+        self._target = resumed(view.table, view.target)
+        self._newest_view.clear()
         connected = {peer.process_id for peer in self._peers}
         self._leases.adopt([*view.data, *view.sessions], connected, self._outbox.attended(), view.missing)
         self._heartbeats.clear()
@@ -221,19 +226,17 @@ class MetaCore:
         if self._heartbeats.take(heartbeat) or renewal is not Renewal.NOTHING:
             self._look.soon()
         view = self.view.read()
+        protected = self._arranger.is_protected(view.data)
         self._loads.take(heartbeat, view.table)
         return LeaseGranted(
             self._election.leadership().term,
             self._rules.lease_seconds,
             view if view.revision > heartbeat.revision else None,
             self.configs.digest,
-            self._heartbeats.may_leave(heartbeat, view, self.configs.orders.banned, self._is_protected(view)),
+            self._heartbeats.may_leave(heartbeat, view, self.configs.orders.banned, protected),
             self.configs.live_settings.version,
             self.configs.orders.ends_frozen,
         )
-
-    def _is_protected(self, view: View) -> bool:
-        return self._arranger.is_protected([node.as_server() for node in view.data])
 
     def _on_leave(self, peer: Peer, message: Leave) -> Message:
         if not self._may_act():
@@ -297,10 +300,7 @@ class MetaCore:
         old = self.view.read()
         data = [node for node in self._leases.nodes if node.role is Role.DATA]
         sessions = [node for node in self._leases.nodes if node.role is Role.SESSION]
-        newest = self._heartbeats.newest
-        if newest.revision > old.revision or newest.epoch > old.table.epoch:
-            self._raise_above(newest, old, data, sessions)
-            return
+        self._unclean.say(old)
         loads = self._loads.look(self._outbox.attended()) if self._arranger.uses_loads else NO_LOADS
         now = Situation(
             *(old, data, sessions),
@@ -311,6 +311,10 @@ class MetaCore:
             loads,
             self._target,
         )
+        newest = self._heartbeats.newest
+        if newest.revision > old.revision or newest.epoch > old.table.epoch:
+            self._raise_above(newest, old, now)
+            return
         if now.key == self._settled:
             return
         self._is_planning, self._look_again = True, False
@@ -322,8 +326,14 @@ class MetaCore:
         if error is not None:
             self._settled = now.key
             self._arranger.rejected += 1
-            log.error("ALARM: no plan for the next table: %s; the table of epoch %d stays", error, now.view.table.epoch)
+            self._pause = min(LONGEST_PAUSE_SECONDS, 2 * self._pause)
+            self._outbox.after(self._pause, self._plan_again)
+            log.error(
+                "ALARM: no plan for the next table: %s; the table of epoch %d stays, and is planned again in %g s",
+                *(error, now.view.table.epoch, self._pause),
+            )
         elif isinstance(found, NextTable) and self._target is now.target:
+            self._pause = FIRST_PAUSE_SECONDS / 2
             if found.is_for_no_view:
                 self._target = found.target
                 self._settled = replace(now, target=found.target).key
@@ -332,44 +342,39 @@ class MetaCore:
         if self._look_again:
             self._look.soon()
 
+    def _plan_again(self) -> None:
+        self._settled = ()
+        self._look.soon()
+
     def _commit(self, found: NextTable, revision: int, old: View, data: list[Node], sessions: list[Node]) -> None:
         self._committing = found
         term, missing = self._election.leadership().term, self._leases.missing(self._outbox.attended())
-        self._outbox.commit(View(term, revision, found.table, data, sessions, self._facts, missing), old.revision)
+        rest, unclean = rest_of_way(found.table, found.target), [row.id for row in found.unclean]
+        view = View(term, revision, found.table, data, sessions, self._facts, missing, rest, unclean)
+        self._outbox.commit(view, old.revision)
 
-    def _raise_above(self, newest: Newest, old: View, data: list[Node], sessions: list[Node]) -> None:
-        """The meta state is older than what members have: it was set back, or is a new one. Members take only what is
-        newer, so go on above their numbers. Every slot is led under a new leader epoch, because those of the lost
-        tables are not known."""
+    def _raise_above(self, newest: Newest, old: View, now: Situation) -> None:
+        """The meta state is older than what members have."""
+        known = self._newest_view.above(newest, old, self._peers)
+        found = table_above(self._arranger, replace(now, view=known), newest) if known is not None else None
+        if found is None or known is None:
+            return
         revision = max(newest.revision, old.revision) + 1
-        base = SlotTable(max(newest.epoch, old.table.epoch), old.table.slots)
-        found = NextTable(led_anew(base))
-        if not base.slots:
-            servers = [node.as_server() for node in data]
-            leaving = self._heartbeats.leaving(self.configs.orders.banned)
-            plan = None
-            if self._first_assignment.may_begin(bool(data), self._rules.first_assign_seconds):
-                plan = self._arranger.arrange(base, servers, self._heartbeats.reports(base), leaving).plan
-            if plan is None:
-                return
-            found = NextTable(stamp(base, plan.table, base.epoch + 1), plan.moves)
         self.times_set_back += 1
         log.error(
             "ALARM: the meta state (view %d, table %d) is older than what %s has (view %d, table %d): it was set back "
-            "or is a new one; going on from view %d, table %d",
+            "or is a new one; going on from view %d, table %d, by the table that %s",
             *(old.revision, old.table.epoch, newest.name, newest.revision, newest.epoch),
-            *(revision, found.table.epoch),
+            *(revision, found.table.epoch, f"{newest.name} has" if known is not old else "the meta state has"),
         )
-        self._commit(found, revision, old, data, sessions)
+        self._commit(found, revision, old, now.data, now.sessions)
 
     def committed(self, old: View, view: View) -> None:
         """``view`` is the committed one after ``old``: publish it, and look for the next change."""
         found, self._committing = self._committing, None
         moves = found.moves if found is not None else ()
         self._target = found.target if found is not None else None
-        if found is not None and found.unclean:
-            self.led_unclean += len(found.unclean)
-            log.error("ALARM: %s", unclean_text(found))
+        self._unclean.say(view)
         self._send_to_members(view)
         for node in [*view.data, *view.sessions]:
             if node not in old.data and node not in old.sessions:
@@ -413,7 +418,8 @@ class MetaCore:
         if not self._may_act():
             return self.leader_is()
         view, is_planning = self.view.read(), self._is_planning or self._committing is not None
-        now, banned, protected = self._outbox.attended(), self.configs.orders.banned, self._is_protected(view)
+        now, banned = self._outbox.attended(), self.configs.orders.banned
+        protected = self._arranger.is_protected(view.data)
         found = self._overview.report(now, self._outbox.wall_ms(), view, banned, protected, is_planning)
         return news_for(message, found)
 
@@ -427,11 +433,11 @@ class MetaCore:
             "table_epoch": view.table.epoch,
             "data_servers": len(view.data),
             "session_servers": len(view.sessions),
-            "protected": int(self._is_protected(view)),
+            "protected": int(self._arranger.is_protected(view.data)),
             "rejected_plans": self._arranger.rejected,
             "balancer_stopped": int(self._arranger.balancer_fault is not None),
             "state_set_back": self.times_set_back,
-            "slots_led_unclean": self.led_unclean,
+            "slots_led_unclean": self._unclean.slots,
             "names_refused": self._refused.found,
         }
 

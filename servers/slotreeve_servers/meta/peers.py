@@ -39,6 +39,7 @@ class MetaPeers(Peers):
         super().__init__(environment.clock, supervisor)
         self._catalogue, self._election = environment.catalogue, election
         self._beside = environment.beside
+        self._is_computing = False
 
     def notify(self, hook: str, **arguments: object) -> None:
         """See :meth:`slotreeve_servers.meta.effects.MetaOutbox.notify`."""
@@ -62,7 +63,11 @@ class MetaPeers(Peers):
 
     def compute(self, work: Work, worked: Worked) -> None:
         """See :meth:`slotreeve_servers.meta.effects.MetaOutbox.compute`."""
-        is_over = False
+        late = RequestTimeout(f"it has not come to an end after {LONGEST_WORK_SECONDS:g} s")
+        if self._is_computing:  # what came before it is late, and still runs
+            self._clock.call_soon(lambda: self._run("plan", lambda: worked(None, late)))
+            return
+        is_over, self._is_computing = False, True
 
         def over(result: object, error: Exception | None) -> None:
             nonlocal is_over
@@ -71,9 +76,12 @@ class MetaPeers(Peers):
                 timer.cancel()
                 self._run("plan", lambda: worked(result, error))
 
-        late = RequestTimeout(f"it has not come to an end after {LONGEST_WORK_SECONDS:g} s")
+        def ended(result: object, error: Exception | None) -> None:
+            self._is_computing = False
+            over(result, error)
+
         timer = self._clock.call_later(LONGEST_WORK_SECONDS, lambda: over(None, late))
-        self._beside.run(work, over)
+        self._beside.run(work, ended)
 
     def put_config(self, message: PutConfig, term: int, request: Request) -> None:
         """See :meth:`slotreeve_servers.meta.effects.MetaOutbox.put_config`."""

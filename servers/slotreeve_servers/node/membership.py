@@ -11,11 +11,12 @@ from slotreeve.model.loads import SlotLoad
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Message
-from slotreeve_protocol.general_messages import Failed
+from slotreeve_protocol.general_messages import Done, Failed
 from slotreeve_protocol.live_settings import SETTINGS_KEY
 from slotreeve_protocol.meta_messages import (
     Configs,
     GetConfigs,
+    GetNewerView,
     Heartbeat,
     LeaderIs,
     LeaseGranted,
@@ -120,7 +121,10 @@ class Membership:
         self.places: MetaPlaces | None = None
         self.loads: ToldLoads | None = None
         self.settings: LiveSettingsTaker | None = None
-        self.handlers = Handlers({View: self._on_view, LeaderIs: self._on_leader_is})
+        self.handlers = Handlers(
+            {View: self._on_view, LeaderIs: self._on_leader_is},
+            {GetNewerView: lambda peer, message: self.newer_than(message.revision)},
+        )
 
     @property
     def leader(self) -> Peer | None:
@@ -175,6 +179,10 @@ class Membership:
             return
         if self._node.role is Role.SESSION or self._node.process_id in (node.process_id for node in view.data):
             self._take(view)
+
+    def newer_than(self, revision: int) -> Message:
+        """The view of this server where it is newer than that of ``revision``, else Done: the reply to GetNewerView."""
+        return self.view if self.view.revision > revision else Done()
 
     def _on_view(self, peer: Peer, view: View) -> None:
         self._follow(view.term, peer.node)

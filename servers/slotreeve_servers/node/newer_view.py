@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from slotreeve.ports import Message
-from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.meta_messages import GetNewerView, View
 
 from slotreeve_servers.node.membership import Membership
@@ -46,4 +45,4 @@ class NewerView:
 
     def answer(self, peer: Peer, message: GetNewerView) -> Message:
         """The view of this server, where it is newer than the one that the peer has."""
-        return self._membership.view if self.revision > message.revision else Done()
+        return self._membership.newer_than(message.revision)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass, field
 
 import msgspec
@@ -73,6 +73,17 @@ class PlannedTable:
 
     table: SlotTable
     reasons: Mapping[int, str] = field(default_factory=dict)
+
+
+def rest_of_way(table: SlotTable, target: PlannedTable | None) -> list[Slot]:
+    """The rows of a target that ``table`` has not reached."""
+    aims = target.table.slots if target is not None else ()
+    return [aim for row, aim in zip(table.slots, aims, strict=False) if not _are_alike(row, aim)]
+
+
+def resumed(table: SlotTable, rest: Sequence[Slot]) -> PlannedTable | None:
+    """The target of which ``rest`` was left (:func:`rest_of_way`); None where nothing was."""
+    return PlannedTable(_with_rows(table, {row.id: row for row in rest})) if rest else None
 
 
 @dataclass(frozen=True)
@@ -142,7 +153,7 @@ class Arranger:
                 return Arrangement(None, PlannedTable(target.table))
         return found
 
-    def is_protected(self, servers: Sequence[Server]) -> bool:
+    def is_protected(self, servers: Sized) -> bool:
         """Protection mode: so many data servers left at once that a fault of the network is more likely."""
         return len(servers) < self.protect_below
 
@@ -164,13 +175,14 @@ class Arranger:
         """The next safe table on the way to the target; none where nothing can or need be done now."""
         live, going = {server.name for server in servers}, leaving.for_good | leaving.for_a_restart
         leads = Counter(slot.leader for slot in table.slots)
+        leading = frozenset(name for name in leads if name is not None)
         rows, moves, unclean = dict[int, Slot](), list[Move](), list[Slot]()
 
         def rank(name: str) -> tuple[int, int, str]:
             return int(name in reports.silent), leads[name], name
 
         for row, planned in zip(table.slots, target.table.slots, strict=True):
-            aim = _relieved(row, planned, leaving.for_a_restart)
+            aim = _relieved(row, planned, leaving.for_a_restart, leading)
             report = reports.by_slot.get(row.id)
             if report is None and _are_alike(row, aim) and live.issuperset(row.holders):
                 continue
@@ -281,14 +293,18 @@ def is_complete(table: SlotTable, servers: Sequence[Server], replicas: int) -> b
     )
 
 
-def _relieved(row: Slot, aim: Slot, restarting: Set[str]) -> Slot:
-    """``aim``, but one that restarts follows where another one in sync can lead meanwhile."""
-    if aim.leader not in restarting:
+def _relieved(row: Slot, aim: Slot, restarting: Set[str], leading: Set[str]) -> Slot:
+    """``aim``, but one that restarts follows where another one in sync can lead meanwhile. Of several that restart one
+    hands over to those behind it by name, which wait until it is back. Who leads nothing any more may have stopped."""
+    if aim.leader is None or aim.leader not in restarting:
         return aim
-    heir = next((name for name in row.in_sync if name in aim.followers and name not in restarting), None)
+    heirs = [name for name in row.in_sync if name in aim.followers]
+    staying = [name for name in heirs if name not in restarting]
+    waiting = [name for name in heirs if name in restarting & leading and name > aim.leader]
+    heir = next(iter((*staying, *waiting)), None)
     if heir is None:
         return aim
-    followers = (*(name for name in aim.followers if name != heir), str(aim.leader))
+    followers = (*(name for name in aim.followers if name != heir), aim.leader)
     return msgspec.structs.replace(aim, leader=heir, followers=followers)
 
 

@@ -5,9 +5,11 @@ With very many slots it takes longer than a leader's lease, so it runs beside th
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from msgspec import structs
 from slotreeve.invariants import check_successor, stamp
 from slotreeve.model.nodes import Node
 from slotreeve.model.slots import Move, Slot, SlotTable
@@ -19,10 +21,15 @@ from slotreeve_servers.meta.arranging.arranger import (
     CopyReports,
     Leaving,
     PlannedTable,
+    led_anew,
     without_replaced,
 )
 from slotreeve_servers.meta.arranging.loads import NO_LOADS, Loads
+from slotreeve_servers.meta.members.heartbeats import Newest
 
+log = logging.getLogger("slotreeve.meta")
+
+NO_REPORTS = CopyReports()
 NAMED_SLOTS = 5
 """An alarm names so many slots."""
 
@@ -77,7 +84,8 @@ class NextTable:
 
 
 def next_table(arranger: Arranger, now: Situation) -> NextTable:
-    """The table of the next view.
+    """The table of the next view. A view that gives slots to servers that are not in sync has a successor in any case:
+    it shows a later leader that this was said.
 
     Raises:
         InvalidTable: the arranger has made a table that must not follow (I4).
@@ -97,7 +105,7 @@ def next_table(arranger: Arranger, now: Situation) -> NextTable:
     if any(slot.leader is None for slot in table.slots) and before is not old.table:
         # A new process may not become a member before its predecessor's slots have another leader epoch.
         return NextTable(old.table, target=found.target, is_for_no_view=True)
-    if table is old.table and now.data == old.data and now.sessions == old.sessions:
+    if table is old.table and now.data == old.data and now.sessions == old.sessions and not old.unclean:
         return NextTable(old.table, target=found.target, is_for_no_view=True)
     check_successor(before, table)
     moves = () if found.plan is None else found.plan.moves
@@ -118,12 +126,51 @@ def _demotions(old: SlotTable, before: SlotTable) -> Iterator[Move]:
                 yield Move(row.id, "drop", name, None, f"{name} was started again")
 
 
-def unclean_text(found: NextTable) -> str:
-    """What is wrong where slots are led by servers that were not in sync."""
-    rows = found.unclean
-    named = ", ".join(f"slot {row.id} by {row.leader}" for row in rows[:NAMED_SLOTS])
-    more = ", ..." if len(rows) > NAMED_SLOTS else ""
-    return (
-        f"of {len(rows)} slots no server in sync lived; by table {found.table.epoch} others lead them ({named}{more}): "
-        "leases in them may be lost; registrations come back from the session servers"
-    )
+def table_above(arranger: Arranger, now: Situation, newest: Newest) -> NextTable | None:
+    """The table to go on with where members have newer numbers than the meta state: it was set back, or is a new one.
+    None while there is none.
+
+    ``now.view`` is that of a member, or the one of the meta state. Who led in it leads on under a new leader epoch, and
+    above all numbers that members have, because they take only what is newer. Who is in sync is not known, so the
+    followers learn. Where no holder is known, servers without a copy lead.
+    """
+    known = now.view
+    epoch = max(newest.epoch, known.table.epoch)
+    table = SlotTable(epoch, without_replaced(known.table, known.data, now.data).slots)
+    if table.slots:
+        table = led_anew(table)
+    found = Arrangement(None, None)
+    if table.slots or now.may_assign:
+        servers = [node.as_server() for node in now.data]
+        found = arranger.arrange(table, servers, NO_REPORTS, now.leaving, now.loads)
+    if found.plan is not None:
+        rows = (structs.replace(row, leader_epoch=epoch + 1) for row in found.plan.table.slots)
+        table = SlotTable(epoch + 1, tuple(rows))
+    if not table.slots or any(row.leader is None for row in table.slots):
+        return None
+    unclean = found.unclean if known.table.slots or not newest.epoch else table.slots
+    return NextTable(table, found.plan.moves if found.plan is not None else (), found.target, unclean)
+
+
+class UncleanTables:
+    """Says it where slots are led by servers that were not in sync.
+
+    Attributes:
+        slots: how many slots there were since the start.
+    """
+
+    def __init__(self) -> None:
+        self.slots = self._said = 0
+
+    def say(self, view: View) -> None:
+        """Log and count what a committed view gave away, once, whoever has committed it."""
+        rows = [view.table.slots[number] for number in view.unclean]
+        if rows and view.revision > self._said:
+            self.slots += len(rows)
+            named = ", ".join(f"slot {row.id} by {row.leader}" for row in rows[:NAMED_SLOTS])
+            log.error(
+                "ALARM: of %d slots no server in sync lived; by table %d others lead them (%s%s): leases in them may "
+                "be lost; registrations come back from the session servers",
+                *(len(rows), view.table.epoch, named, ", ..." if len(rows) > NAMED_SLOTS else ""),
+            )
+        self._said = max(self._said, view.revision)

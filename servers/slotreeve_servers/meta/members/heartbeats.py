@@ -90,17 +90,20 @@ class LastHeartbeats:
 
     def may_leave(self, heartbeat: Heartbeat, view: View, banned: frozenset[str], is_protected: bool) -> bool:
         """Whether the sender stops and has handed over everything, or nothing that it holds can be handed over: no
-        server is left to take it, or the table is protected and stays as it is."""
+        server is left to take it, or the table is protected and stays as it is. One that restarts hands over to those
+        that have copies; where nobody has one, it would wait for nothing."""
         name = heartbeat.node.name
         if heartbeat.stopping is Stopping.NO:
             return False
         if heartbeat.node.role is not Role.DATA or is_protected:
             return True
-        if not any(node.name not in self.leaving(banned).for_good for node in view.data):
+        leaving = self.leaving(banned).for_good
+        if not any(node.name not in leaving for node in view.data):
             return True
-        leads = any(slot.leader == name for slot in view.table.slots)
-        follows = any(name in slot.followers or name in slot.learners for slot in view.table.slots)
-        return not leads and (heartbeat.stopping is Stopping.FOR_A_RESTART or not follows)
+        held = [slot for slot in view.table.slots if name in slot.holders]
+        if heartbeat.stopping is Stopping.FOR_A_RESTART:
+            return not any(slot.leader == name and len(slot.holders) > 1 for slot in held)
+        return not held
 
 
 def _reported(heartbeat: Heartbeat) -> tuple[object, ...]:

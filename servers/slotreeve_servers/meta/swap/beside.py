@@ -114,7 +114,11 @@ class BackEndsBeside:
     async def _start(self, name: str) -> None:
         await self.stop()
         started = BackEnd(name, self.build(name))
-        await started.start(self._reported)
+        try:
+            await started.start(self._reported)
+        except BaseException:
+            await started.election.stop()
+            raise
         self.target = started
 
     async def _abandon_later(self, started: BackEnd | None) -> None:

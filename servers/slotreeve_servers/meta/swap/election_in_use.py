@@ -22,6 +22,8 @@ from slotreeve_servers.node.supervisor import Supervisor
 log = logging.getLogger("slotreeve.swap")
 
 POLL_SECONDS = 0.01
+AGAIN_SECONDS = 1.0
+"""A swap that could not be confirmed is confirmed after this time."""
 
 
 class GoingOver(NotLeader):
@@ -221,12 +223,15 @@ class ElectionInUse:
 
     async def _confirm(self, back_end: BackEnd, record: SwapRecord) -> None:
         """The fence is written: from now on this back-end is in force for a server that starts with it, too."""
-        leading = back_end.leadership()
-        if back_end.record == record and leading.leading:
+        while back_end is self.back_end and back_end.record == record and not self._is_stopped:
+            leading = back_end.leadership()
+            if not leading.leading:
+                return  # the next leader does it
             try:
                 await back_end.write_record(msgspec.structs.replace(record, is_confirmed=True), leading.term)
             except SlotreeveError as error:
                 log.warning("swap %d is not confirmed yet: %s", record.generation, error)
+                await self._clock.sleep(AGAIN_SECONDS)
 
     # --- going over --------------------------------------------------------------------------------------------------
 
