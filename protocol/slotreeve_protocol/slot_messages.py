@@ -178,7 +178,8 @@ class SlotDigests(msgspec.Struct, array_like=True, frozen=True):
     sender holds; where the receiver is a session, only of the records that belong to it. A large service is in
     ``parts`` instead of ``digests``. ``after``: what comes before, or is there, was compared. ``is_first``: the sender
     has not compared this slot with the receiver since it leads it, and may have no copy of it. ``serves``: the sender
-    leads the slot and answers reads, so that what it does not have of lost clients is over."""
+    leads the slot and answers reads, so that what it does not have of lost clients is over. ``since``, of a follower:
+    the epoch of the table with which it began this copy; 0 of release 0.1."""
 
     slot: int
     leader_epoch: int
@@ -187,6 +188,7 @@ class SlotDigests(msgspec.Struct, array_like=True, frozen=True):
     after: ComparedUpTo = ComparedUpTo()
     is_first: bool = False
     serves: bool = False
+    since: int = 0
 
 
 class Compare(Message, frozen=True, tag=45):

@@ -80,7 +80,7 @@ class CopyScene:
         asked = self.outbox.requests[0].message
         assert isinstance(asked, Follow)
         if self.is_old and FOLLOWER not in self.leader.slot.streams:
-            self.leader.slot.copying[FOLLOWER] = None  # it takes the question as it is
+            self.leader.slot.copying[FOLLOWER] = asked.slots[0].since  # it takes the question as it is
         answer = self.leader.streams.answer(FOLLOWER, asked)
         for effect in self.leader.outbox.take("sent"):
             if isinstance(effect.what, Replicate):

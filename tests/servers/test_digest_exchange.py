@@ -111,6 +111,45 @@ def test_an_incomplete_answer_is_asked_again_at_once_and_another_table_later() -
         assert asked(outbox) == [4]
 
 
+def test_a_repair_waits_for_the_others_and_sets_none_of_them_back() -> None:
+    outbox, side = RecordingOutbox(), CountingSide(Progress.ON)
+    exchange = DigestExchange(outbox, PEER, side)
+    exchange.add([4])
+    position = ComparedUpTo("s", 0, 0)
+    exchange.repair([4, 5])
+    for _ in range(3):
+        assert asked(outbox) == [4]
+        outbox.answer(Compared([SlotDifference(4, Access.ACCEPT, 1, False, {"s": []}, upto=position)]))
+        (request,) = outbox.requests
+        assert isinstance(request.message, Compare)
+        assert request.message.slots[0].after == position
+        exchange.repair([4, 5])
+    side.progress = Progress.DONE
+    answer_all(outbox)
+    assert asked(outbox) == [5]
+    exchange.add([6])
+    answer_all(outbox)
+    assert asked(outbox) == [6]
+
+
+def test_slots_for_which_an_answer_had_no_room_come_first_next_time() -> None:
+    outbox, side = RecordingOutbox(), CountingSide(Progress.AGAIN)
+    exchange = DigestExchange(outbox, PEER, side)
+    exchange.add([1])
+    outbox.answer(None, TimeoutError())
+    exchange.add([2, 3])
+    outbox.advance(RETRY_SECONDS)
+    firsts = set[int]()
+    for _ in range(3):
+        first, *others = asked(outbox)
+        firsts.add(first)
+        answers = {first: {"s": list[Publisher]()}}
+        outbox.answer(
+            Compared([SlotDifference(n, Access.ACCEPT, 1, False, answers.get(n, {})) for n in (first, *others)])
+        )
+    assert firsts == {1, 2, 3}
+
+
 def test_a_peer_that_takes_nothing_is_asked_again_and_a_stopped_exchange_is_silent() -> None:
     outbox, side = RecordingOutbox(), CountingSide()
     outbox.unreachable.add(PEER)
@@ -345,6 +384,10 @@ def test_a_refused_follower_asks_again_later_and_an_incomplete_answer_at_once() 
 def test_the_stream_is_applied_under_its_epoch_only_and_never_to_a_led_slot() -> None:
     scene = FollowerScene()
     scene.leaders.opened(LEADER)
+    (follow,) = [request.message for request in scene.outbox.requests]
+    assert isinstance(follow, Follow)
+    answers = [SlotDifference(each.slot, Access.ACCEPT, each.leader_epoch, True, {}) for each in follow.slots]
+    scene.outbox.answer(Compared(answers))
     take = scene.leaders.handlers.messages[Replicate]
     take(LEADER, Replicate([SlotWrite(0, 1, [record("r1")], [], [])]))
     take(LEADER, Replicate([SlotWrite(1, 9, [record("r2")], [], []), SlotWrite(2, 1, [record("r3")], [], [])]))

@@ -114,6 +114,7 @@ class DataCore:
         self.lost_clients = LostClients(outbox, self.slots, self, self._sessions, self.endings, rules)
         self._in_sync = InSync(outbox, self.slots, self._streams, self.membership)
         self._streams.begun = self._in_sync.stream_begun
+        self._streams.anew = self._in_sync.begins_anew
         self._confirmations = FollowerConfirmations(outbox, self._streams, self._in_sync)
         self.leases = LeaseKeeper(outbox, self.slots, self.membership, self._confirmations, self.endings, self, events)
         self.endings.leases = self.leases
@@ -415,7 +416,7 @@ class DataCore:
         for slot in held:
             slot.store.compact(before)
         for comparison in self._comparisons.values():
-            comparison.add(slot.slot.id for slot in held if not slot.leaving)
+            comparison.repair(slot.slot.id for slot in held if not slot.leaving)
         self.leaders.compare(part)
         return TURN_PAUSE_SECONDS if self._to_repair and self._repaired % REPAIRED_SLOTS else None
 

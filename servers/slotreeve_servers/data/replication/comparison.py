@@ -74,17 +74,29 @@ def services_in(difference: SlotDifference) -> int:
 
 class DigestExchange:
     """The comparisons with one peer: slots wait in a queue, and one request is in flight at a time. It is waited for as
-    long as the connection lives: asking again would only be more work for a peer that is late."""
+    long as the connection lives: asking again would only be more work for a peer that is late.
+
+    Repairs, for which nobody waits, come after the others, and do not set one back that has come some way."""
 
     def __init__(self, outbox: Outbox, peer: Peer, side: Side) -> None:
         self._outbox, self._peer, self._side = outbox, peer, side
         self._queue: OrderedDict[int, ComparedUpTo] = OrderedDict()
+        self._repairs: OrderedDict[int, ComparedUpTo] = OrderedDict()
+        self._taken_from = self._queue  # what is asked now comes from this queue
+        self._asked: set[int] = set()
         self._is_busy = False
         self._is_stopped = False
 
     def add(self, slots: Iterable[int]) -> None:
-        """Compare these slots soon."""
+        """Compare these slots soon, from the start: they are new here, or have another table."""
         self._queue.update(dict.fromkeys(slots, ComparedUpTo()))
+        self._next()
+
+    def repair(self, slots: Iterable[int]) -> None:
+        """Compare these slots again when nothing else waits."""
+        for number in slots:
+            if number not in self._queue and number not in self._asked:
+                self._repairs.setdefault(number, ComparedUpTo())
         self._next()
 
     def stop(self) -> None:
@@ -97,7 +109,7 @@ class DigestExchange:
         asked = self._take_from_queue()
         if not asked:
             return
-        self._is_busy = True
+        self._is_busy, self._asked = True, {digests.slot for digests in asked}
 
         def answered(reply: Message | None, error: Exception | None) -> None:
             if isinstance(reply, Compared):
@@ -111,25 +123,33 @@ class DigestExchange:
     def _take_from_queue(self) -> list[SlotDigests]:
         asked: list[SlotDigests] = []
         services = 0
-        while self._queue and len(asked) < SLOTS_PER_REQUEST and services < SERVICES_PER_REQUEST:
-            number, after = self._queue.popitem(last=False)
-            digests = self._side.digests(number)
-            if digests is not None:
-                digests = structs.replace(digests, after=after)
-                services += len(digests.digests) + sum(len(parts.digests) for parts in digests.parts.values())
-                asked.append(digests)
+        for queue in (self._queue, self._repairs):
+            self._taken_from = queue
+            while queue and len(asked) < SLOTS_PER_REQUEST and services < SERVICES_PER_REQUEST:
+                number, after = queue.popitem(last=False)
+                digests = self._side.digests(number)
+                if digests is not None:
+                    digests = structs.replace(digests, after=after)
+                    services += len(digests.digests) + sum(len(parts.digests) for parts in digests.parts.values())
+                    asked.append(digests)
+            if asked:
+                break
         return asked
 
     def _take(self, asked: list[SlotDigests], reply: Compared) -> None:
         later: list[SlotDigests] = []
+        waiting: list[tuple[bool, int, ComparedUpTo]] = []
+        self._asked = set()
         for request, difference in zip(asked, reply.differences, strict=False):
             progress = self._side.take(request, difference)
-            if progress is Progress.AGAIN:
-                self._queue[request.slot] = ComparedUpTo()
-            elif progress is Progress.ON:
-                self._queue.setdefault(request.slot, difference.upto)
-            elif progress is Progress.LATER:
+            if progress is Progress.LATER:
                 later.append(request)
+            elif progress is not Progress.DONE and request.slot not in self._queue:
+                upto = difference.upto if progress is Progress.ON else ComparedUpTo()
+                waiting.append((services_in(difference) > 0, request.slot, upto))
+        # The answer had room for some of them: the others come first next time.
+        for _, number, upto in sorted(waiting, key=lambda each: each[0]):
+            self._taken_from[number] = upto
         self._side.answered()
         if later:
             self._pause(later)
@@ -139,7 +159,8 @@ class DigestExchange:
 
     def _pause(self, again: list[SlotDigests]) -> None:
         """Ask for nothing for a while, and then for these slots too."""
-        self._queue.update(dict.fromkeys((request.slot for request in again), ComparedUpTo()))
+        self._asked = set()
+        self._taken_from.update(dict.fromkeys((request.slot for request in again), ComparedUpTo()))
         self._outbox.after(RETRY_SECONDS, self._go_on)
 
     def _go_on(self) -> None:

@@ -64,7 +64,9 @@ class SlotFollowing:
     def digests(self, number: int) -> SlotDigests | None:
         """What this server holds of a slot that it follows."""
         slot = self._followed(number)
-        return None if slot is None else SlotDigests(number, slot.slot.leader_epoch, *slot.store.digests())
+        if slot is None:
+            return None
+        return SlotDigests(number, slot.slot.leader_epoch, *slot.store.digests(), since=slot.since)
 
     def request(self, slots: list[SlotDigests]) -> Message:
         """Ask the leader where this server differs, and for the stream from now on."""
@@ -73,8 +75,9 @@ class SlotFollowing:
     def take(self, asked: SlotDigests, difference: SlotDifference) -> Progress:
         """Copy what differs; in sync once the leader's answer was complete."""
         slot = self._followed(asked.slot)
-        if slot is None or slot.slot.leader_epoch != asked.leader_epoch:
-            return Progress.DONE
+        if slot is None or (slot.slot.leader_epoch, slot.since) != (asked.leader_epoch, asked.since):
+            return Progress.DONE  # the question was about a copy that is no more
+        slot.is_streamed |= difference.is_streamed or difference.complete
         for data_info_id, records in difference.records.items():
             slot.store.replace(data_info_id, records)
         for part in difference.parts:
@@ -147,13 +150,13 @@ class FollowedLeaders:
     def compare(self, numbers: Iterable[int]) -> None:
         """Compare these slots again, where they are followed."""
         for exchange in self._exchanges.values():
-            exchange.add(numbers)
+            exchange.repair(numbers)
 
     def _on_replicate(self, peer: Peer, message: Replicate) -> None:
         now = self._outbox.now()
         for write in message.batches:
             slot = self._slots.get(write.slot)
-            if slot is not None and not slot.leads and slot.slot.leader_epoch == write.leader_epoch:
+            if slot is not None and slot.is_streamed and slot.slot.leader_epoch == write.leader_epoch:
                 if self._history is not None and slot.synced:
                     # The history of a leader that dies is at its followers, then.
                     epoch, since = slot.slot.leader_epoch, slot.synced_since

@@ -114,6 +114,12 @@ class InSync:
         if slot.slot.learners:
             self._ask.soon()
 
+    def begins_anew(self, slot: HeldSlot, peer: Peer) -> None:
+        """A holder of this led slot copies it from the start: what it answered about the copy before counts no more."""
+        copies = self._copies.get(slot.slot.id)
+        if copies is not None:
+            copies.forget(peer)
+
     def closed(self, peer: Peer) -> None:
         """The connection to a holder has ended."""
         self._asked.discard(peer)

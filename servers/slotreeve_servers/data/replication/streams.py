@@ -36,7 +36,8 @@ class Streams:
 
     Attributes:
         records: records sent since the start.
-        begun: is called with a slot where another stream of it has begun; set by the core.
+        begun: is called with a slot where another holder has everything; set by the core. ``anew``: is called with a
+            slot and a holder that begins to copy it.
     """
 
     def __init__(self, outbox: Outbox, slots: HeldSlots, newer_view: NewerView) -> None:
@@ -49,6 +50,7 @@ class Streams:
         self._look_for_room = Retry(outbox, ROOM_SECONDS, self._send_tombstones)
         self.records = 0
         self.begun: Callable[[HeldSlot], None] = lambda slot: None
+        self.anew: Callable[[HeldSlot, Peer], None] = lambda slot, peer: None
 
     def is_through(self, peer: Peer) -> bool:
         """Whether nothing waits for room in the connection to this peer."""
@@ -107,20 +109,22 @@ class Streams:
         if slot is None:
             return SlotDifference(asked.slot, Access.MOVED, 0, False, {}), 0
         access, epoch = slot.access(asked.leader_epoch), slot.slot.leader_epoch
-        if not self._is_holder(peer, slot):
+        if not self._is_holder(peer, slot) or asked.since > self._slots.epoch:
             # It has a newer table. Were a stream begun now, an older table that arrives here yet would end it. The
             # meta leader may not reach this server any more: then nobody else gives it that table.
             self._newer_view.ask(peer)
             return SlotDifference(asked.slot, Access.MOVED, epoch, False, {}), 0
         if access is not Access.ACCEPT and access is not Access.MIGRATING:
             return SlotDifference(asked.slot, access, epoch, False, {}), 0
-        if peer not in slot.streams and peer not in slot.copying:
-            slot.copying[peer] = None
+        if slot.streams.get(peer, slot.copying.get(peer)) != asked.since:
+            slot.streams.pop(peer, None)
+            slot.copying[peer] = asked.since
+            self.anew(slot, peer)
             asked = structs.replace(asked, after=START)
         found = slot.store.difference(asked, left) if left > 0 else StoreDifference(complete=False, upto=asked.after)
         if found.complete and peer in slot.copying:
             del slot.copying[peer]
-            slot.streams[peer] = None
+            slot.streams[peer] = asked.since
             self._send_all_tombstones(slot, peer)
             self.begun(slot)
         head, parts = (asked.slot, access, epoch, found.complete, found.records), found.parts

@@ -60,8 +60,12 @@ class HeldSlot:
         writes: records, ends and purges that were stored since this server holds the slot in this role.
         version: rises with every change of content; at least ``first_version(leader_epoch)`` (I11).
         tracked: services with an interested session server, by data info id. ``watched``: those of each of them.
-        copying: leader: the followers and learners that are streamed to while they still copy what differs.
-        streams: leader: those that have all and are streamed to, in the order in which they came.
+        copying: leader: the followers and learners that are streamed to while they still copy what differs, each with
+            the :attr:`since` of its copy.
+        streams: leader: those that have all and are streamed to, in the order in which they came, with the same.
+        since: the epoch of the table with which this server began to hold the slot in this role, or began anew.
+        is_streamed: follower: the leader has answered a question about this copy; what it streamed before that is of
+            another one.
         born: leader: the birth of the oldest change that came before it serves (:class:`TrackedService`).
     """
 
@@ -80,8 +84,10 @@ class HeldSlot:
     version: int = 0
     tracked: dict[str, TrackedService] = field(default_factory=dict)
     watched: dict[Peer, dict[str, None]] = field(default_factory=dict)
-    copying: dict[Peer, None] = field(default_factory=dict)
-    streams: dict[Peer, None] = field(default_factory=dict)
+    copying: dict[Peer, int] = field(default_factory=dict)
+    streams: dict[Peer, int] = field(default_factory=dict)
+    since: int = 0
+    is_streamed: bool = False
     born: float = math.inf
 
     def access(self, leader_epoch: int) -> Access:
@@ -256,7 +262,7 @@ class HeldSlots:
     def leader_lost(self, leader: str) -> None:
         """The connection to a leader has ended: what it stores may be missing here."""
         for slot in self.followed(leader):
-            slot.synced = False
+            slot.synced = slot.is_streamed = False
             self._opened(slot.slot.id)
 
     def apply(self, table: SlotTable) -> tuple[list[HeldSlot], list[HeldSlot]]:
@@ -280,11 +286,12 @@ class HeldSlots:
             if old is not None and old.slot.leader_epoch == row.leader_epoch and old.leads == leads:
                 old.slot = row
                 if self.has_missed_one and not leads:
-                    old.synced = False
+                    old.synced = old.is_streamed = False
+                    old.since = table.epoch
                     self._opened(number)
                     followed.append(old)
                 continue
-            new = self.held[number] = HeldSlot(row, leads, version=first_version(row.leader_epoch))
+            new = self.held[number] = HeldSlot(row, leads, version=first_version(row.leader_epoch), since=table.epoch)
             self._opened(number)
             if old is None:
                 new.store = SlotStore(self._part_bytes)
