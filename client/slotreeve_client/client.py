@@ -172,8 +172,10 @@ class Client:
             reply = await self._requests.read(Get(data_info_id, len(found), version))
             if not isinstance(reply, Datum):
                 raise ClientError(f"the session server answered a Get with a {type(reply).__name__}")
-            if reply.version != version:
-                found, version = [], reply.version  # the first page, or the slot's leader has only a newer list
+            if reply.version != version or found[:1] == reply.publishers[:1]:
+                # The first page, or the slot's leader has only a newer list. One of release 0.1 that has dropped a list
+                # begins it again.
+                found, version = [], reply.version
             found += reply.publishers
             if len(found) >= reply.total or not reply.publishers:
                 providers = [Provider(p.register_id, p.zone, p.data) for p in found if p.data is not None]

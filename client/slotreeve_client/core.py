@@ -272,7 +272,7 @@ class ClientCore:
         entry = self._in_flight.pop(message.sequence, None)
         if entry is None:
             return
-        publication, _, weight = entry
+        publication, version, weight = entry
         self._weight -= weight
         if message.code == Backpressure.code:
             if publication.register_id not in self._outbox:
@@ -280,8 +280,13 @@ class ClientCore:
             return
         if self._replay.stored(publication.register_id):
             self._wake()
+        error = RegistrationError(f"{publication.data_info_id} was refused: {message.reason}")
+        if 0 < publication.acknowledged_version < version and publication.data is not None:
+            log.warning("%s; its version %d stays visible", error, publication.acknowledged_version)
+            publication.refuse(version, error)
+            return
         self._publications.pop(publication.register_id, None)
-        publication.end(RegistrationError(f"{publication.data_info_id} was refused: {message.reason}"))
+        publication.end(error)
 
     def retry(self) -> None:
         """Send again some of the records for which the session server had no room."""

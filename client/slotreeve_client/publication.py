@@ -20,6 +20,7 @@ class Publication:
         version: number of times it was published or unpublished.
         acknowledged_version: the newest version that the slot's leader has acknowledged; 0 before the first.
         data: the payload now; None once unpublished.
+        refused: why the present version was refused, where an earlier one is visible still; None where it was not.
         ended: why nothing can be published any more; None while it can.
     """
 
@@ -30,6 +31,7 @@ class Publication:
         "data",
         "data_info_id",
         "ended",
+        "refused",
         "register_id",
         "version",
         "zone",
@@ -48,6 +50,7 @@ class Publication:
         self.version = 1
         self.acknowledged_version = 0
         self.ended: SlotreeveError | None = None
+        self.refused: RegistrationError | None = None
         self._changed = changed
         self._waiters: list[asyncio.Future[None]] | None = None
 
@@ -60,7 +63,7 @@ class Publication:
             ClientClosed: the client was closed.
         """
         self.check()
-        self.data = payload(data)
+        self.data, self.refused = payload(data), None
         self.version += 1
         self._changed(self)
 
@@ -72,7 +75,7 @@ class Publication:
             ClientClosed: the client was closed.
         """
         self.check()
-        self.data = None
+        self.data = self.refused = None
         self.version += 1
         self._changed(self)
 
@@ -92,11 +95,11 @@ class Publication:
         """Wait until the slot's leader holds the present version (or a later one).
 
         Raises:
-            RegistrationError: the server refused the registration; the message says why.
+            RegistrationError: the server refused the registration, or this version of it; the message says why.
             ClientClosed: the client was closed before.
         """
-        if self.ended is not None:
-            raise self.ended
+        if (error := self.ended or self.refused) is not None:
+            raise error
         if self.is_acknowledged:
             return
         waiter = asyncio.get_running_loop().create_future()
@@ -115,9 +118,19 @@ class Publication:
                 if not waiter.done():
                     waiter.set_result(None)
 
+    def refuse(self, version: int, error: RegistrationError) -> None:
+        """For the client's core: the server has refused a version. An earlier one is visible still: it can be replaced
+        and ended."""
+        if version == self.version:
+            self.refused = error
+            self._fail(error)
+
     def end(self, error: ClientClosed | RegistrationError) -> None:
         """For the client's core: the registration was refused, or the client was closed."""
         self.ended = error
+        self._fail(error)
+
+    def _fail(self, error: ClientClosed | RegistrationError) -> None:
         waiters, self._waiters = self._waiters or [], None
         for waiter in waiters:
             if not waiter.done():

@@ -6,6 +6,7 @@ Rules for all messages: :mod:`slotreeve_protocol.general_messages`.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Annotated
 
 import msgspec
 from slotreeve.model.publisher import Publisher
@@ -19,10 +20,14 @@ class Scope(IntEnum):
     DATA_CENTER = 1
 
 
+MOST_SEQUENCE = 1 << 53
+"""No client sends so many records. What is larger could not be acknowledged."""
+
+
 class Publish(Message, frozen=True, tag=20):
     """Client to session: store these records; a tombstone unpublishes. Record ``i`` has sequence ``sequence + i``."""
 
-    sequence: int
+    sequence: Annotated[int, msgspec.Meta(ge=0, le=MOST_SEQUENCE)]
     records: list[Publisher]
 
 

@@ -192,7 +192,7 @@ def test_pages_of_uses_have_each_client_and_service_once_whatever_their_size_is(
             number = len(clients[client].records)
             clients[client].records[f"r{number}"] = Publisher(f"r{number}", f"s{service}", 1, 1, "s", "", (b"",))
         else:
-            clients[client].watched.add(f"s{service}")
+            clients[client].watched[f"s{service}"] = None
     scene = Scene()
     audience = Audience(scene.outbox, {one.peer: one for one in clients.values()}, Interests(Routes(), scene.rules))
     rows: list[UseIs] = []

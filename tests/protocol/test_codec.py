@@ -285,6 +285,7 @@ def test_what_is_wrong_with_a_frame_is_said() -> None:
         (b"\x1e\x91\x04", "kind 14"),
         (b"\x11\x00\x00", "a request of 3 bytes is cut short"),
         (b"\x10\x91\xcd\x03\xe7", "999"),
+        (b"\x10\x93\x14\xcf" + b"\xff" * 8 + b"\x90", "Expected `int` <= 9007199254740992"),
     ]:
         with pytest.raises(MalformedFrame, match=reason):
             decode_frame(frame)

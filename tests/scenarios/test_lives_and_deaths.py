@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable
 
 import pytest
-from slotreeve.errors import ModelError
+from slotreeve.errors import ModelError, RegistrationError
 from slotreeve_client import Client, ClientState, Publication, Scope, Subscription
 from slotreeve_conformance.simulated import simulated
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
@@ -374,3 +374,33 @@ async def test_more_than_a_registration_may_publish_is_refused_at_once(rng: rand
             provider.publish("s", b"x" * (2**20 + 1))
         publication = provider.publish("s", b"x" * 2**20)
         await publication.acknowledged()
+
+
+@simulated
+async def test_a_version_that_is_refused_leaves_a_registration_that_can_be_replaced_and_ended(
+    rng: random.Random,
+) -> None:
+    async with SimulatedCluster(rng, session=1, settings={"session.most_megabytes": 1}) as cluster:
+        provider, watcher = cluster.client(name="provider"), cluster.client(name="watcher")
+        seen = watcher.subscribe("com.example.A")
+
+        def shown() -> list[tuple[bytes, ...]]:
+            return [each.data for each in seen.instances]
+
+        publication = provider.publish("com.example.A", "old")
+        await provider.flush()
+        for _ in range(2):
+            publication.republish(bytes(1 << 20))
+            with pytest.raises(RegistrationError, match="a client may have 1 MiB of payloads"):
+                await publication.acknowledged()
+            with pytest.raises(RegistrationError):
+                await publication.acknowledged()
+        await cluster.until(lambda: shown() == [(b"old",)], "what was refused changes nothing", 10)
+        publication.republish("new")
+        await publication.acknowledged()
+        await cluster.until(lambda: shown() == [(b"new",)], "it was replaced", 10)
+        publication.republish(bytes(1 << 20))
+        with pytest.raises(RegistrationError):
+            await publication.acknowledged()
+        publication.unpublish()
+        await cluster.until(lambda: shown() == [], "it was ended", 10)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 
+from slotreeve_client import Lease
 from slotreeve_conformance.simulated import simulated
 from slotreeve_simulator.process_clock import ProcessClock
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
@@ -113,3 +114,22 @@ async def test_a_cluster_whose_database_was_set_back_waits_for_the_operator_and_
         publications[3].republish("elsewhere")
         await cluster.until(lambda: view.data() == expected(publications), "the changes are seen", 10)
         assert min(view.fewest.values()) == 1
+
+
+@simulated
+async def test_leases_outlive_the_meta_state(rng: random.Random) -> None:
+    async with SimulatedCluster(rng, meta=3, data=3, session=1) as cluster:
+        client = cluster.client()
+        leases = [Lease(f"com.example.w-{n}", f"w-{n}", (b"1",), ttl_seconds=3600) for n in range(100)]
+        assert not (await client.leases.register_many(leases)).unanswered
+        await cluster.start("data-4")
+        await asyncio.sleep(30)
+        await cluster.ready()
+        before = cluster.views()[0]
+        await all_metas_start_anew(cluster)
+        await cluster.until(lambda: cluster.views()[0].revision > before.revision, "there is a newer view", 60)
+        await cluster.ready(60)
+        after = cluster.views()[0]
+        assert [row.leader for row in after.table.slots] == [row.leader for row in before.table.slots]
+        asked = {lease.service: [lease.lease_id] for lease in leases}
+        assert not any((await client.leases.renew_many(asked)).unknown.values())

@@ -7,7 +7,7 @@ import itertools
 import random
 
 import pytest
-from slotreeve_client import Client, Publication, Subscription
+from slotreeve_client import Client, Lease, Publication, Subscription
 from slotreeve_conformance.simulated import seeds
 from slotreeve_conformance.virtual_time import run
 from slotreeve_protocol.meta_messages import Stopping
@@ -201,3 +201,28 @@ def test_with_too_few_data_servers_the_table_is_protected() -> None:
             await cluster.ready()
 
     run(scenario, seed=1)
+
+
+@pytest.mark.parametrize("servers", [3, 4])
+def test_two_data_servers_that_restart_at_the_same_time_lose_no_lease(servers: int) -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng, meta=1, data=servers, session=1) as cluster:
+            client = cluster.client()
+            leases = [Lease(f"com.example.w-{n}", f"w-{n}", (b"1",), ttl_seconds=3600) for n in range(100)]
+            assert not (await client.leases.register_many(leases)).unanswered
+            await asyncio.sleep(5)
+
+            async def restart(name: str) -> None:
+                await cluster.stop(name, Stopping.FOR_A_RESTART)
+                await asyncio.sleep(1)
+                await cluster.start(name)
+
+            began = asyncio.get_running_loop().time()
+            await asyncio.gather(restart("data-1"), restart("data-2"))
+            assert asyncio.get_running_loop().time() - began < 15
+            await asyncio.sleep(30)
+            assert cluster.meta("meta-1").counters()["slots_led_unclean"] == 0
+            asked = {lease.service: [lease.lease_id] for lease in leases}
+            assert not any((await client.leases.renew_many(asked)).unknown.values())
+
+    run(scenario, seed=3)

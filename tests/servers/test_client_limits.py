@@ -9,9 +9,10 @@ from slotreeve.errors import LimitReached
 from slotreeve.keys import Principal
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
-from slotreeve_protocol.client_messages import Rejected
+from slotreeve_protocol.client_messages import Publish, Rejected
 from slotreeve_protocol.lease_messages import RenewLeases
 from slotreeve_protocol.leases import MOST_LEASES
+from slotreeve_protocol.slot_messages import Access, Answers, SlotAnswer
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.clients.limits import BURST_SECONDS, WEIGHTS_PER_MEGABYTE, ClientLimits
@@ -19,7 +20,7 @@ from slotreeve_servers.session.records.lease_requests import weight_of
 from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.recording_outbox import a_peer
-from tests.servers.session_scene import SERVICE, Scene
+from tests.servers.session_scene import LEADER, SERVICE, Scene
 
 OTHER_SERVICE = SERVICE.replace("#", "-other#", 1)
 FEW = SessionSettings(
@@ -165,6 +166,7 @@ def test_one_that_asks_all_the_time_does_not_keep_the_budgets_of_others() -> Non
 def test_a_client_may_have_so_many_bytes() -> None:
     scene = Scene()
     scene.limits.rules = FEW
+    scene.registrations.max_pending_writes = 10_000
     client, half = scene.client("client"), 500 * 1_024
     scene.publish(client, record(0, size=half), record(1, size=half), record(2, size=half))
     assert rejected(scene) == [(12, "SR503")]
@@ -189,11 +191,11 @@ def test_the_weight_of_a_client_is_that_of_its_records(steps: list[tuple[int, in
 
 def test_a_client_may_watch_so_many_services() -> None:
     limits, client = ClientLimits(FEW), ConnectedClient(Peer("client", Role.CLIENT, "client@1"))
-    client.watched = {"a", "b"}
+    client.watched = {"a": None, "b": None}
     limits.check_subscription(client, "a")
     with pytest.raises(LimitReached, match=r"2 subscriptions at a session server \(session.most_subscriptions\)"):
         limits.check_subscription(client, "c")
-    client.watched.discard("a")
+    del client.watched["a"]
     limits.check_subscription(client, "c")
 
 
@@ -256,3 +258,25 @@ def test_the_clients_of_one_key_ask_as_often_together_as_one_alone_however_they_
     for second in range(10, 20):
         limits.check_request(ConnectedClient(Peer(f"other-{second}", Role.CLIENT, "p")), float(second))
     assert len(limits._buckets) <= 2 * BURST_SECONDS + 1, "who asks no more leaves nothing"
+
+
+def test_what_waits_for_a_slot_without_a_leader_is_counted_by_its_weight() -> None:
+    scene = Scene(most_pending=10_000)
+    client, data = scene.client("client"), (b"x" * (1 << 20),)
+    scene.leaders.closed(LEADER, "it died")
+    for number in range(50):
+        again = Publisher("r", SERVICE, number + 1, 1, "session-1@1", "", data)
+        scene.registrations.publish(client, Publish(number, [again]))
+    assert scene.writes.waiting_weight + client.waiting_weight >= 10_000
+    assert scene.writes.waiting == 10
+    assert len(rejected(scene)) == 40
+
+
+def test_what_was_stored_counts_no_more() -> None:
+    scene = Scene()
+    client = scene.client("client")
+    scene.publish(client, record(0, size=100_000), record(1))
+    assert (scene.writes.waiting_weight, client.waiting_weight) == (50, 50)
+    scene.outbox.end_turn()
+    scene.outbox.answer(Answers([SlotAnswer(1, Access.ACCEPT, 1)]))
+    assert (scene.writes.waiting_weight, client.waiting_weight) == (0, 0)

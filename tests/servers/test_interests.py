@@ -11,10 +11,12 @@ from slotreeve_protocol.slot_messages import (
     Access,
     Changed,
     Confirm,
+    DeclareInterest,
     Known,
     SlotInterest,
     SlotWrite,
 )
+from slotreeve_servers.session.push.interests import parts_of
 
 from tests.servers.data_scene import SESSION_1, SESSION_2, Scene, record
 
@@ -238,3 +240,18 @@ def test_nothing_is_announced_to_a_session_server_whose_connection_has_ended() -
     scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known("s", 0, 0)], []))
     scene.changes.forget(SESSION_1)
     assert scene.changed() == []
+
+
+@pytest.mark.parametrize("letter", ["x", "\U0001f310"])
+def test_interests_in_very_long_names_go_out_in_messages_of_bounded_size(letter: str) -> None:
+    names = [f"{number:04}{letter * 1_900}" for number in range(300)]
+    whole = [
+        SlotInterest(0, 3, [Known(name, 0, 0) for name in names[:200]], names[200:]),
+        SlotInterest(1, 4, [], ["a"]),
+    ]
+    parts = list(parts_of(whole, 100_000))
+    assert len(parts) > 10
+    assert max(len(encode_message(DeclareInterest(part))) for part in parts) < 120_000
+    assert [known.data_info_id for part in parts for one in part for known in one.wanted] == names[:200]
+    assert [name for part in parts for one in part for name in one.unwanted] == [*names[200:], "a"]
+    assert {(one.slot, one.leader_epoch) for part in parts for one in part} == {(0, 3), (1, 4)}

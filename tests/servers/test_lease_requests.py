@@ -164,3 +164,22 @@ def test_a_client_that_an_operator_switched_off_may_keep_no_leases() -> None:
     scene.clients[CLIENT].is_off = True
     with pytest.raises(RegistrationError, match="switched client-1 off"):
         scene.ask(RenewLeases({"s0": ["a"]}))
+
+
+def test_one_client_leaves_room_for_the_requests_of_others_about_slots_that_are_led(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lease_requests, "MOST_OPEN", 20)
+    scene = Scene()
+    scene.routes.closed(DATA_1)
+    for _ in range(10):
+        scene.ask(RenewLeases({"s0": ["l"]}))
+    with pytest.raises(Backpressure, match="10 requests about leases are open, 10 of this client"):
+        scene.ask(RenewLeases({"s0": ["l"]}))
+    other = a_peer("client-2", Role.CLIENT)
+    scene.requests.answer(other, RenewLeases({"s1": ["l"]}), Request(other, 1))
+    scene.kept(1)
+    assert scene.outbox.messages(LeasesKnown, other)
+    scene.outbox.advance(lease_requests.GIVE_UP_SECONDS + 1)
+    assert len(scene.replies) == 10
+    scene.ask(RenewLeases({"s0": ["l"]}))

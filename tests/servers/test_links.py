@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Handler, Hello
 from slotreeve_servers.node.attention import AttendedClock
 from slotreeve_servers.node.dispatch import Handlers
 from slotreeve_servers.node.links import SILENCE_SECONDS, LinkMaker, Links, Target
+from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.node.peers import Peers
 from slotreeve_servers.node.supervisor import Supervisor
 from slotreeve_transport_memory.transport import MemoryTransport
@@ -198,6 +200,33 @@ def test_a_peer_that_was_started_again_is_connected_to_at_once_however_long_it_w
         await asyncio.sleep(0.01)
         assert world.links.connected == {"server": link}
         assert not link.closed
+        await world.stop()
+
+    play(scenario)
+
+
+def test_a_link_that_the_other_side_ends_at_once_is_made_again_after_growing_pauses() -> None:
+    async def scenario() -> None:
+        world, opened = LinkScene(), list[float]()
+        now = asyncio.get_running_loop().time
+        here = world.scene.peer_owner.opened
+
+        def ends_at_once(peer: Peer) -> None:
+            opened.append(now())
+            here(peer)
+            world.scene.peers.close(peer, "it does not keep up")
+
+        world.scene.peer_owner.opened = ends_at_once  # type: ignore[method-assign]
+        began = now()
+        await world.scene.listen()
+        world.links.aim({"server": Target("server:1")})
+        await asyncio.sleep(10.0)
+        assert 5 < len(opened) < 25
+        pauses = [after - before for before, after in itertools.pairwise([began, *opened])]
+        assert pauses[-1] >= 1.0
+        world.scene.peer_owner.opened = here  # type: ignore[method-assign]
+        await asyncio.sleep(2.0)
+        assert not world.links.connected["server"].closed
         await world.stop()
 
     play(scenario)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.model.nodes import Node, Role
@@ -33,7 +35,7 @@ class Silence:
 
     def seconds_until_it_resigns(self) -> int:
         """Counted from a new term on."""
-        self.leases.adopt([node("a")], set(), self.outbox.attended())
+        self.leases.adopt([node("a")], {}, self.outbox.attended())
         for seconds in range(1, 5000):
             self.outbox.advance(1.0)
             self.unreached.look(meta_servers=2)
@@ -51,7 +53,7 @@ def test_the_wait_of_an_unreached_leader_doubles_up_to_a_bound_and_begins_anew_o
 
 def test_the_only_meta_server_does_not_resign() -> None:
     silence = Silence(6.0)
-    silence.leases.adopt([node("a")], set(), silence.outbox.attended())
+    silence.leases.adopt([node("a")], {}, silence.outbox.attended())
     silence.outbox.advance(2 * LONGEST_SECONDS)
     silence.unreached.look(meta_servers=1)
     assert silence.outbox.take("resign") == []
@@ -91,8 +93,8 @@ def heard_from(leases: Leases, other: str, first: float, last: float) -> None:
 
 def test_a_new_leader_gives_connected_members_a_lease_and_the_others_a_short_time() -> None:
     leases = Leases(RULES)
-    leases.adopt([node("a"), node("b"), node("c")], {"a@1", "c@1"}, 10.0)
-    assert leases.next_deadline() == 12.0
+    leases.adopt([node("a"), node("b"), node("c")], {"a@1": 0.0, "c@1": 0.0}, 10.0)
+    assert leases.next_in(10.0) == 2.0
     leases.renew(node("c"), 11.0)
     assert leases.expire(11.9) == []
     assert leases.expire(12.0) == [(node("b"), "not seen")]
@@ -105,14 +107,14 @@ def test_a_session_server_that_is_not_heard_any_more_is_named_as_missing_for_a_w
     leases = Leases(RULES)
     for name in ("session-1", "session-2", "session-3", "data-1"):
         leases.renew(node(name), 0.0)
-    assert leases.leave(node("session-3"))
+    assert leases.leave(node("session-3"), 0.0, 0.0)
     heard_from(leases, "data-2", 1.0, 5.0)
     leases.renew(node("session-1"), 5.0)
     heard_from(leases, "data-2", 6.0, 7.0)
     leases.expire(7.0)
     assert leases.missing(7.0) == ["session-2@1"]
     next_leader = Leases(RULES)
-    next_leader.adopt([], set(), 8.0, ["session-2@1"])
+    next_leader.adopt([], {}, 8.0, ["session-2@1"])
     assert next_leader.missing(8.0 + MISSING_SECONDS - 1.0) == ["session-2@1"]
     assert next_leader.missing(8.0 + MISSING_SECONDS) == []
     leases.renew(node("session-2"), 8.0)
@@ -129,23 +131,59 @@ def test_after_a_time_without_connections_every_server_has_a_short_time() -> Non
     assert leases.expire(7.9) == [(node("a"), "lease expired")]
 
 
-def test_while_no_server_at_all_is_heard_no_lease_ends_and_then_all_begin_anew() -> None:
+def test_while_no_server_at_all_is_heard_a_lease_lasts_no_longer_than_a_short_silence() -> None:
     leases = Leases(RULES)
     for name in "abc":
         leases.renew(node(name), 0.0)
     leases.connection_lost("b", "b@1", 1.0)
-    for late in (2.0, 6.0, 60.0, 600.0):
-        assert leases.expire(late) == []
-        assert late < (leases.next_deadline() or 0.0)
+    assert leases.expire(600.0) == [(node("b"), "connection lost")]
     leases.renew(node("a"), 601.0)
     heard_from(leases, "a", 602.0, 606.0)
     assert leases.expire(606.9) == []
-    assert leases.expire(607.0) == [(node("b"), "connection lost"), (node("c"), "lease expired")]
+    assert leases.expire(607.0) == [(node("c"), "lease expired")]
+
+
+@pytest.mark.parametrize("gap", [1.0, 1.9, 2.4, 3.0, 5.0, 30.0])
+def test_a_dead_server_loses_its_lease_however_seldom_another_one_is_heard(gap: float) -> None:
+    leases, now = Leases(RULES), 0.0
+    for name in ("data-1", "data-2"):
+        leases.renew(node(name), 0.0)
+    gone = list[str]()
+    while not gone:
+        now += gap
+        leases.renew(node("data-1"), now)
+        gone = [each.name for each, _ in leases.expire(now)]
+        assert now <= 12.0 * max(1.0, gap / 2.0)
+    assert gone == ["data-2"]
+
+
+def test_a_dead_server_loses_its_lease_although_the_only_other_one_connects_again_and_again() -> None:
+    leases, now = Leases(RULES), 0.0
+    for name in ("data-1", "data-2"):
+        leases.renew(node(name), 0.0)
+    while "data-2" in {each.name for each in leases.nodes}:
+        now += 1.0
+        leases.connection_lost("data-1", "data-1@1", now)
+        leases.extend_all(now + 0.2)
+        leases.connection_made("data-1", Role.DATA, "data-1@1", now + 0.2)
+        leases.renew(node("data-1"), now + 0.3)
+        leases.expire(now + 0.4)
+        assert now < 10.0
+
+
+def test_a_member_that_has_been_silent_has_less_of_its_lease_left_at_a_new_leader() -> None:
+    leases = Leases(RULES)
+    leases.adopt([node("a"), node("b")], {"a@1": 0.2, "b@1": 4.5}, 10.0)
+    heard_from(leases, "a", 10.0, 11.0)
+    assert leases.expire(11.4) == []
+    assert leases.expire(11.5) == [(node("b"), "lease expired")]
+    leases.adopt([node("a"), node("b")], {"a@1": 0.2, "b@1": 60.0}, 20.0)
+    assert leases.expire(20.0) == [(node("b"), "lease expired")]
 
 
 def test_while_session_servers_are_heard_and_no_data_server_no_lease_of_a_data_server_ends() -> None:
     leases = Leases(RULES)
-    leases.adopt([node("data-1"), node("data-2"), node("a"), node("b")], {"a@1", "b@1"}, 0.0)
+    leases.adopt([node("data-1"), node("data-2"), node("a"), node("b")], {"a@1": 0.0, "b@1": 0.0}, 0.0)
     heard_from(leases, "a", 0.0, 600.0)
     assert leases.expire(600.0) == [(node("b"), "lease expired")]
     leases.connection_made("data-1", Role.DATA, "data-1@1", 600.5)
@@ -186,10 +224,10 @@ def test_a_server_keeps_its_name_through_a_time_in_which_its_leader_hears_nobody
 
 def test_a_new_leader_that_reaches_no_data_server_at_all_removes_none() -> None:
     leases = Leases(RULES)
-    leases.adopt([node("data-1"), node("data-2"), node("a")], {"a@1"}, 10.0)
+    leases.adopt([node("data-1"), node("data-2"), node("a")], {"a@1": 0.0}, 10.0)
     heard_from(leases, "a", 10.0, 12.0)
     assert leases.expire(12.5) == []
-    leases.adopt([node("data-1"), node("data-2"), node("a")], {"a@1", "data-2@1"}, 20.0)
+    leases.adopt([node("data-1"), node("data-2"), node("a")], {"a@1": 0.0, "data-2@1": 0.0}, 20.0)
     heard_from(leases, "data-2", 21.0, 21.0)
     assert leases.expire(21.9) == []
     assert leases.expire(22.0) == [(node("data-1"), "not seen")]
@@ -221,64 +259,68 @@ def test_leases_are_what_a_list_of_deadlines_says(steps: list[tuple[str, str, in
     twin: dict[str, tuple[str, float]] = {}
     noticed: set[str] = set()
     lost: set[str] = set()
-    heard = data_heard = -math.inf
+    awaited: set[str] = set()
+    heard = list[float]()
+    data_heard = list[float]()
 
-    def extend(until: float, only_data: bool) -> None:
-        for n, (p, d) in twin.items():
-            if n.startswith("data") or not only_data:
-                twin[n] = p, max(d, until)
+    def passed(name: str) -> float:
+        """Of each silence, and of the one before the first heartbeat, 2 s count at most."""
+        times = [-math.inf, *(data_heard if name.startswith("data") else heard), now]
+        return sum(min(after - before, 2.0) for before, after in pairwise(times))
+
+    def hear(times: list[float], names: list[str]) -> None:
+        was_silent = not times or now - times[-1] >= 2.0
+        times.append(now)
+        for n in [n for n in names if was_silent and n not in awaited]:
+            awaited.add(n)
+            twin[n] = twin[n][0], max(twin[n][1], passed(n) + 6.0)
 
     for verb, name, life, pause in steps:
         now += pause
         process = f"{name}@{life}"
         if verb in ("renew", "made"):
-            if now - heard >= 2.0:
-                extend(now + 6.0, only_data=False)
-            heard = now
+            hear(heard, [n for n in twin if not n.startswith("data")])
             if name.startswith("data"):
-                if now - data_heard >= 2.0:
-                    extend(now + 6.0, only_data=True)
-                data_heard = now
+                hear(data_heard, [n for n in twin if n.startswith("data")])
         mine = name in twin and twin[name][0] == process
         if verb == "renew":
             leases.renew(node(name, life), now)
-            twin[name] = process, now + 6.0
+            twin[name] = process, passed(name) + 6.0
+            awaited.discard(name)
             noticed.discard(name)
             lost.discard(name)
         elif verb == "lost":
             leases.connection_lost(name, process, now)
             if mine and name not in noticed:
-                twin[name] = process, min(twin[name][1], now + 0.5)
+                twin[name] = process, min(twin[name][1], passed(name) + 0.5)
                 noticed.add(name)
                 lost.add(name)
         elif verb == "made":
             leases.connection_made(name, node(name).role, process, now)
             if mine and name in lost:
-                twin[name] = process, max(twin[name][1], now + 2.0)
+                twin[name] = process, max(twin[name][1], passed(name) + 2.0)
                 noticed.discard(name)
                 lost.discard(name)
         elif verb in ("leave", "restart"):
-            until = None if verb == "leave" else now + 3.0
-            assert leases.leave(node(name, life), until) is mine
+            back_in = 0.0 if verb == "leave" else 3.0
+            assert leases.leave(node(name, life), back_in, now) is mine
             if mine:
                 lost.discard(name)
-            if mine and until is None:
+            if mine and not back_in:
                 del twin[name]
+                awaited.discard(name)
                 noticed.discard(name)
-            elif mine and until is not None:
-                twin[name] = process, until
+            elif mine:
+                twin[name] = process, passed(name) + back_in
                 noticed.add(name)
-        elif now - heard >= 2.0:
-            assert leases.expire(now) == []
-            extend(now + 2.0, only_data=False)
         else:
-            if now - data_heard >= 2.0:
-                extend(now + 2.0, only_data=True)
             gone = {n.name for n, _ in leases.expire(now)}
-            assert gone == {n for n, (_, deadline) in twin.items() if deadline <= now}
+            assert gone == {n for n, (_, deadline) in twin.items() if deadline - passed(n) < 1e-9}
             for each in gone:
                 del twin[each]
+                awaited.discard(each)
                 noticed.discard(each)
                 lost.discard(each)
         assert [n.name for n in leases.nodes] == sorted(twin)
-        assert leases.next_deadline() == min((d for _, d in twin.values()), default=None)
+        left = min((deadline - passed(n) for n, (_, deadline) in twin.items()), default=None)
+        assert leases.next_in(now) == (left if left is None else pytest.approx(left))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot
 from slotreeve_protocol.client_messages import Datum
 from slotreeve_protocol.slot_messages import Fetch, SlotWrite
-from slotreeve_servers.data.announcing.pages import KEPT_LISTS, KEPT_SECONDS, Pages
+from slotreeve_servers.data.announcing import pages
+from slotreeve_servers.data.announcing.pages import KEPT_SECONDS, Pages
 from slotreeve_servers.data.slots.slots import HeldSlot
 
 from tests.servers.recording_outbox import RecordingOutbox
@@ -23,12 +25,12 @@ class Scene:
         self.slot = HeldSlot(Slot(0, "data-1", 1, ()), True, serving=True, version=7)
         self.put(*range(100))
 
-    def put(self, *numbers: int) -> None:
-        records = [Publisher(f"r{n}", "s", 1, 1, "p@1", "", (b"x",)) for n in numbers]
+    def put(self, *numbers: int, service: str = "s") -> None:
+        records = [Publisher(f"r{n}", service, 1, 1, "p@1", "", (b"x",)) for n in numbers]
         self.slot.apply(SlotWrite(0, 1, records, [], []), 0.0)
 
-    def page(self, start: int = 0, version: int = 0) -> Datum:
-        return self.pages.answer(self.slot, Fetch(0, 1, "s", start, version))
+    def page(self, start: int = 0, version: int = 0, service: str = "s") -> Datum:
+        return self.pages.answer(self.slot, Fetch(0, 1, service, start, version))
 
 
 def test_a_small_service_is_one_page() -> None:
@@ -62,19 +64,40 @@ def test_a_reader_of_a_version_that_is_no_longer_kept_gets_the_first_page_of_the
     assert again.total == 101
 
 
-def test_few_lists_are_kept() -> None:
+def test_lists_of_few_records_together_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "KEPT_RECORDS", 1_000)
     scene = Scene()
     first = scene.page()
-    for number in range(KEPT_LISTS):
+    for number in range(10):
         scene.put(200 + number)
         scene.page()
     assert scene.page(10, first.version).version > first.version
 
 
+@pytest.mark.parametrize("readers", [1, 20])
+def test_all_pages_of_many_readers_are_of_one_list_however_many_other_lists_are_read(
+    readers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "KEPT_RECORDS", 150)  # none but the last one is kept
+    scene = Scene()
+    services = [f"s{number}" for number in range(readers)]
+    for service in services:
+        scene.put(*range(100), service=service)
+    read: dict[str, list[str]] = {service: [] for service in services}
+    versions = dict.fromkeys(services, 0)
+    while any(len(read[service]) < 100 for service in services):
+        for service in services:
+            page = scene.page(len(read[service]), versions[service], service)
+            assert versions[service] in {0, page.version}
+            versions[service] = page.version
+            read[service] += [record.register_id for record in page.publishers]
+    assert all(found == [f"r{number}" for number in range(100)] for found in read.values())
+
+
 def test_a_list_that_is_read_is_kept_while_newer_ones_that_nobody_reads_go() -> None:
     scene = Scene()
     first = scene.page()
-    for number in range(2 * KEPT_LISTS):
+    for number in range(16):
         scene.put(200 + number)
         scene.page()
         assert scene.page(10, first.version).version == first.version

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slotreeve_protocol.client_messages import Push, Scope
+from slotreeve_protocol.client_messages import Push, PushReceipt, Scope
 from slotreeve_protocol.meta_messages import ConfigEntry
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_servers.node.outbox import Peer
@@ -242,3 +242,43 @@ def test_every_subscriber_ends_with_what_its_scope_covers(
     expected = {k: r.data for k, r in scene.truth.items() if scope is Scope.DATA_CENTER or r.zone == "here"}
     for mirror in mirrors.values():
         assert {k: r.data for k, r in mirror.copy.records.items()} == expected
+
+
+@pytest.mark.parametrize("scope", [Scope.ZONE, Scope.DATA_CENTER])
+def test_a_client_whose_receipts_come_while_the_whole_service_is_waited_for_gets_the_rest(scope: Scope) -> None:
+    scene, mirror = Scene(scope), Mirror()
+    client = scene.subscribe("c")
+    scene.change(record("mine", b"0", "here"), whole=True)
+    for number in range(1, IN_FLIGHT + 10):
+        scene.outbox.advance(1.5)
+        scene.change(record("mine", b"%d" % number, "here"))
+    scene.outbox.advance(1.5)
+    for push in scene.pushes(client):
+        mirror.take(push)
+    assert mirror.copy.records["mine"] != scene.truth["mine"]
+    scene.copy.forget_version()  # a gap: a change of something else was lost
+    scene.group.acknowledged(client, PushReceipt("s", scope, mirror.copy.version, mirror.copy.version))
+    scene.outbox.advance(0.1)
+    scene.version += 1
+    scene.change(whole=True)  # which makes no difference to what this server has
+    scene.outbox.advance(60.0)
+    for push in scene.pushes(client):
+        mirror.take(push)
+    assert mirror.copy.records["mine"] == scene.truth["mine"]
+
+
+def test_who_subscribes_again_and_again_while_it_reads_nothing_leaves_nothing_behind() -> None:
+    scene = Scene()
+    client = scene.subscribe("slow")
+    scene.change(record("r"), whole=True)
+    scene.outbox.end_turn()
+    scene.outbox.crowded.add(client.peer)
+    for number in range(20):
+        scene.group.subscribe(client, 0, 0)
+        scene.outbox.end_turn()
+        scene.change(record("r", b"%d" % number))
+        scene.outbox.advance(1.1)
+    scene.group.unsubscribe(client)
+    scene.outbox.advance(100.0)
+    scene.rules.delays.look(scene.outbox.now())
+    assert (scene.rules.delays.overdue, scene.rules.due.crowded) == (0, 0)

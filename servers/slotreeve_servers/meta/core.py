@@ -151,15 +151,15 @@ class MetaCore:
         self._look.soon()
 
     def _adopt(self, term: int) -> None:
-        """Go on from the committed view, without a warm-up: every member gets a fresh lease."""
+        """Go on from the committed view, without a warm-up: every member that is heard gets a lease."""
         if term == self._adopted_term:
             return
         self._adopted_term, self._adopted_at = term, self._outbox.attended()
         view = self.view.read()
         self._target = resumed(view.table, view.target)
         self._newest_view.clear()
-        connected = {peer.process_id for peer in self._peers}
-        self._leases.adopt([*view.data, *view.sessions], connected, self._outbox.attended(), view.missing)
+        silences = {peer.process_id: self._outbox.silent_for(peer) for peer in self._peers}
+        self._leases.adopt([*view.data, *view.sessions], silences, self._outbox.attended(), view.missing)
         self._heartbeats.clear()
         self._overview.clear()
         self._loads.clear(self._adopted_at)
@@ -243,7 +243,7 @@ class MetaCore:
             return self.leader_is()
         _check_sender(peer, message.node)
         back = message.back_in_seconds
-        if self._leases.leave(message.node, self._outbox.attended() + back if back > 0 else None):
+        if self._leases.leave(message.node, back, self._outbox.attended()):
             log.info("%s leaves: %s", message.node.name, message.reason)
             if back <= 0:
                 self._has_left(message.node, message.reason, said_so=True)
@@ -283,10 +283,8 @@ class MetaCore:
         interval = self._rules.arrange_seconds
         if self._committing is not None or not self._may_act() or not self._any_member_connected():
             return interval
-        deadline = self._leases.next_deadline()
-        if deadline is None:
-            return interval
-        return min(interval, max(SHORTEST_PAUSE_SECONDS, deadline - self._outbox.attended()))
+        left = self._leases.next_in(self._outbox.attended())
+        return interval if left is None else min(interval, max(SHORTEST_PAUSE_SECONDS, left))
 
     def _expire_leases(self) -> None:
         for node, reason in self._leases.expire(self._outbox.attended()):

@@ -15,6 +15,10 @@ _FIELD_BYTES = 48
 _ITEM_BYTES = 5
 
 
+LONGEST_LETTER = 4
+"""Bytes of a letter in UTF-8, at most."""
+
+
 def size_of(record: Publisher) -> int:
     """A bound of the encoded size of a record, in bytes (of ids in ASCII)."""
     size = _FIELD_BYTES + len(record.register_id) + len(record.data_info_id) + len(record.session) + len(record.zone)

@@ -98,16 +98,28 @@ class Links:
                     self._refused(error)
                 else:
                     log.debug("no link to %s at %s: %s", name, address, error)
-                await wake.wait(pause)
+                await self._rest(name, target, wake, pause)
                 pause = min(2 * pause, LONGEST_RETRY_SECONDS)
                 patience = min(2 * patience, LONGEST_ATTEMPT_SECONDS)
                 continue
-            pause, patience = FIRST_RETRY_SECONDS, FIRST_ATTEMPT_SECONDS
+            patience, began = FIRST_ATTEMPT_SECONDS, self._maker.clock.now()
             pulse = _Pulse(connection, self._maker.attention)
             while not connection.closed and self._is_at(name, address) and self.wants(name, wake):
                 pulse.look()
                 await wake.wait(PING_SECONDS)
+            has_ended = connection.closed
             connection.close("no longer wanted")
+            if self._maker.clock.now() - began >= LONGEST_RETRY_SECONDS:
+                pause = FIRST_RETRY_SECONDS
+            elif has_ended:  # the other side takes links, and ends them at once
+                await self._rest(name, target, wake, pause)
+                pause = min(2 * pause, LONGEST_RETRY_SECONDS)
+
+    async def _rest(self, name: str, target: Target, wake: Wake, seconds: float) -> None:
+        """Sleep before the next attempt, unless the peer moves. The end of the last link may be heard meanwhile."""
+        until = self._maker.clock.now() + seconds
+        while (left := until - self._maker.clock.now()) > 0 and self._targets.get(name) == target:
+            await wake.wait(left)
 
     def _is_at(self, name: str, address: str) -> bool:
         target = self._targets.get(name)

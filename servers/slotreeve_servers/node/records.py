@@ -250,8 +250,14 @@ class SlotStore:
             self._fold(data_info_id)
 
     def compact(self, before: float) -> None:
-        """Forget the tombstones stored earlier than ``before``."""
-        self.tombstones = {k: v for k, v in self.tombstones.items() if v[1] >= before}
+        """Forget the tombstones stored earlier than ``before``. They are in the order in which they were stored."""
+        old = list[str]()
+        for register_id, (_, stored_at) in self.tombstones.items():
+            if stored_at >= before:
+                break
+            old.append(register_id)
+        for register_id in old:
+            del self.tombstones[register_id]
 
     def records(self) -> Iterator[Publisher]:
         """Every live record."""

@@ -55,7 +55,7 @@ from slotreeve_servers.session.clients.configuration import ConfigMirror
 from slotreeve_servers.session.clients.frozen_clients import FrozenClients
 from slotreeve_servers.session.clients.isolation import LOOK_SECONDS, Isolation
 from slotreeve_servers.session.clients.leases import ClientLeases
-from slotreeve_servers.session.clients.limits import ClientLimits
+from slotreeve_servers.session.clients.limits import MOST_KEYS, ClientLimits
 from slotreeve_servers.session.clients.namesakes import Namesakes
 from slotreeve_servers.session.clients.orders import OrdersInForce
 from slotreeve_servers.session.clients.places import Places
@@ -81,6 +81,8 @@ log = logging.getLogger("slotreeve.session")
 CONFIG_TIMEOUT_SECONDS = 2.0
 COMPACT_SECONDS = 10.0
 SCAN_PAUSE_SECONDS = 0.005
+MOST_RECEIPTS = 10_000
+"""Most receipts in one message. Ours send some hundreds."""
 LEAVING_AT_ONCE = 128
 """A server that stops sends so many clients away at a time: more than another server lets in at once, so that it has no
 pause, and not all, because each has two connections until its turn comes there."""
@@ -321,7 +323,9 @@ class SessionCore:
             self._wants.add(client, message)
 
     def _on_receipts(self, peer: Peer, message: PushesReceived) -> None:
-        if (client := self.clients.get(peer)) is not None:
+        if len(message.receipts) > MOST_RECEIPTS:
+            self._outbox.close(peer, f"{len(message.receipts)} receipts at once; send at most {MOST_RECEIPTS}")
+        elif (client := self.clients.get(peer)) is not None:
             kept_seconds = message.kept_seconds
             for receipt in message.receipts:
                 self.interests.acknowledged(client, receipt, kept_seconds)
@@ -380,7 +384,9 @@ class SessionCore:
     # --- provided configuration, and the operator's orders in it ---------------------------------------------------
 
     def _on_watch(self, peer: Peer, message: WatchConfigs) -> None:
-        if (client := self.clients.get(peer)) is not None:
+        if len(message.wants) > MOST_KEYS:
+            self._outbox.close(peer, f"{len(message.wants)} keys at once; send at most {MOST_KEYS}")
+        elif (client := self.clients.get(peer)) is not None:
             self._configs.watch(client, message.wants)
 
     def _on_unwatch(self, peer: Peer, message: UnwatchConfig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 
 from slotreeve.model.publisher import Publisher
@@ -12,7 +13,8 @@ from slotreeve_servers.data.slots.slots import HeldSlot
 from slotreeve_servers.node.deltas import page_of
 from slotreeve_servers.node.outbox import Outbox
 
-KEPT_LISTS = 8
+KEPT_RECORDS = 1_000_000
+"""The kept lists have together no more records than this, as far as they are more than one."""
 KEPT_SECONDS = 10.0
 
 
@@ -30,7 +32,9 @@ class Pages:
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
-        self._kept: dict[tuple[str, int], KeptList] = {}
+        # By service and version, in the order in which they were read last.
+        self._kept: OrderedDict[tuple[str, int], KeptList] = OrderedDict()
+        self._records = 0
 
     def answer(self, slot: HeldSlot, fetch: Fetch) -> Datum:
         """One page: of the version that the reader names, or the first one of the present version."""
@@ -42,17 +46,26 @@ class Pages:
             records, version, start = kept.records, fetch.version, fetch.start
         else:
             records = list(slot.store.services.get(name, {}).values())
+            if fetch.version == version:
+                start = fetch.start  # its list was dropped, and is the same still
         page = page_of(records, start, self._outbox.part_bytes)
         if len(page) == len(records):
             return Datum(name, version, page)
-        self._kept.pop((name, version), None)
+        self._drop((name, version))
         self._kept[name, version] = KeptList(records, now + KEPT_SECONDS)
+        self._records += len(records)
         self._forget(now)
         return Datum(name, version, page, len(records))
 
     def _forget(self, now: float) -> None:
-        """Drop the lists that nobody has read for a while, and the oldest of too many."""
-        for key in [key for key, kept in self._kept.items() if kept.until < now]:
-            del self._kept[key]
-        while len(self._kept) > KEPT_LISTS:
-            del self._kept[next(iter(self._kept))]
+        """Drop the lists that nobody has read for a while, and of too many those that were read least lately."""
+        while self._kept:
+            key, kept = next(iter(self._kept.items()))
+            if kept.until >= now and (self._records <= KEPT_RECORDS or len(self._kept) == 1):
+                return
+            self._drop(key)
+
+    def _drop(self, key: tuple[str, int]) -> None:
+        kept = self._kept.pop(key, None)
+        if kept is not None:
+            self._records -= len(kept.records)

@@ -7,7 +7,7 @@ frozen has read no heartbeat.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
 from slotreeve.model.nodes import Node, Role
@@ -19,7 +19,8 @@ RESTARTING = "did not come back from a restart"
 MISSING_SECONDS = 60.0
 """A session server that was not heard any more is named as missing for so long."""
 SILENT_HEARTBEATS = 2
-"""A leader that hears no server at all, or no data server, for so many heartbeat intervals is cut off itself."""
+"""A leader that hears no server at all, or no data server, for so many heartbeat intervals is cut off itself: leases
+last no longer than that meanwhile."""
 
 
 class Renewal(Enum):
@@ -32,26 +33,47 @@ class Renewal(Enum):
     """Known, but restarted, moved, or with another zone or weight."""
 
 
+class HeardTime:
+    """Time that stands still while nobody is heard: of each silence so many seconds count at most.
+
+    Attributes:
+        heard_at: when somebody was heard last, in attended seconds.
+    """
+
+    def __init__(self, most: float) -> None:
+        self._most, self._passed = most, 0.0
+        self.heard_at = -math.inf
+
+    def hear(self, now: float) -> None:
+        """Somebody is heard."""
+        self._passed, self.heard_at = self.read(now), now
+
+    def read(self, now: float) -> float:
+        """The seconds that have passed."""
+        return self._passed + min(now - self.heard_at, self._most)
+
+
 class Leases:
     """One lease for each server. Departure from the original: a lost connection shortens the lease at once.
 
-    While no server at all is heard, no lease ends: a leader that all others follow in the election may be cut off from
-    every data and session server, and if it removed them all, their slots would be without leaders, and copies without
-    a place. When the first one is heard again, all leases begin anew. While session servers are heard and no data
-    server, the same holds for the leases of the data servers.
+    Leases last in time in which somebody is heard (:class:`HeardTime`): a leader that all others follow in the election
+    may be cut off from every data and session server, and if it removed them all, their slots would be without leaders,
+    and copies without a place. Those of data servers last in time in which a data server is heard. After a silence each
+    server has a whole lease to be heard again, but no second one before that: another one may fall silent very often.
 
-    Invariant: every known node has a deadline; a renewal only ever sets it to ``now + lease_seconds``.
+    Invariant: every known node has a deadline; a renewal only ever sets it to ``meta.lease_seconds`` from now.
     """
 
     def __init__(self, rules: MetaSettings) -> None:
         self._lease, self._lost = rules.lease_seconds, rules.lost_connection_seconds
         self._unseen = rules.unseen_seconds
         self._silence = SILENT_HEARTBEATS * rules.heartbeat_seconds
-        self._heard_at = -math.inf
-        self._data_heard_at = -math.inf
+        self._all, self._data = HeardTime(self._silence), HeardTime(self._silence)
         self._nodes: dict[str, Node] = {}
         self._deadlines: dict[str, float] = {}
         self._reasons: dict[str, str] = {}
+        # Those that were given time to be heard again, and were not heard since then.
+        self._awaited: set[str] = set()
         self._missing: dict[str, float] = {}
         self._renewed_at: dict[str, float] = {}
 
@@ -68,7 +90,7 @@ class Leases:
 
     def silent_seconds(self, now: float) -> float:
         """For how long no server has been heard, while some should be; 0 where none is known."""
-        return now - self._heard_at if self._nodes else 0.0
+        return now - self._all.heard_at if self._nodes else 0.0
 
     def heard_seconds(self, name: str, now: float) -> float:
         """For how long a live server has sent no heartbeat, and at most since this meta server leads."""
@@ -78,20 +100,27 @@ class Leases:
         """Why the lease of a live server ends soon; empty if it does not."""
         return self._reasons.get(name, "")
 
-    def adopt(self, nodes: list[Node], connected: set[str], now: float, missing: Sequence[str] = ()) -> None:
-        """Start again with ``nodes``, as a new leader does: a fresh lease for each server whose process id is among the
-        ``connected``, and ``meta.unseen_seconds`` to connect for the others. ``missing``: as :meth:`missing` had it at
-        the leader before."""
+    def adopt(self, nodes: list[Node], silences: Mapping[str, float], now: float, missing: Sequence[str] = ()) -> None:
+        """Start again with ``nodes``, as a new leader does: a lease for each server that is connected, from when this
+        process has heard it last, and ``meta.unseen_seconds`` to connect for the others. ``silences``: for how many
+        seconds nothing has come from each connected process, by its id. ``missing``: as :meth:`missing` had it at the
+        leader before."""
         self._missing = dict.fromkeys(missing, now)
         self._nodes = {node.name: node for node in nodes}
+        self._all.hear(now)
+        if any(node.role is Role.DATA and node.process_id in silences for node in nodes):
+            self._data.hear(now)
         self._deadlines = {
-            node.name: now + (self._lease if node.process_id in connected else self._unseen) for node in nodes
+            node.name: self._time(node.role).read(now)
+            + (max(0.0, self._lease - silences[node.process_id]) if node.process_id in silences else self._unseen)
+            for node in nodes
         }
         self._renewed_at = dict.fromkeys(self._nodes, now)
-        self._reasons = {node.name: "not seen" for node in nodes if node.process_id not in connected}
-        self._heard_at = now
-        hears_data = any(node.role is Role.DATA and node.process_id in connected for node in nodes)
-        self._data_heard_at = now if hears_data else -math.inf
+        self._reasons = {node.name: "not seen" for node in nodes if node.process_id not in silences}
+        self._awaited.clear()
+
+    def _time(self, role: Role) -> HeardTime:
+        return self._data if role is Role.DATA else self._all
 
     def rival(self, node: Node) -> Node | None:
         """The other process that has the name of this one, and lives: its lease is not over, and its connection has not
@@ -107,9 +136,10 @@ class Leases:
         known = self._nodes.get(node.name)
         self._nodes[node.name] = node
         self._missing.pop(node.process_id, None)
-        self._deadlines[node.name] = now + self._lease
+        self._deadlines[node.name] = self._time(node.role).read(now) + self._lease
         self._renewed_at[node.name] = now
         self._reasons.pop(node.name, None)
+        self._awaited.discard(node.name)
         if known is None:
             return Renewal.JOINED
         return Renewal.NOTHING if known == node else Renewal.CHANGED
@@ -119,7 +149,7 @@ class Leases:
         about an earlier process of the same name is ignored."""
         node = self._nodes.get(name)
         if node is not None and node.process_id == process_id and name not in self._reasons:
-            self._deadlines[name] = min(self._deadlines[name], now + self._lost)
+            self._deadlines[name] = min(self._deadlines[name], self._time(node.role).read(now) + self._lost)
             self._reasons[name] = CONNECTION_LOST
 
     def connection_made(self, name: str, role: Role, process_id: str, now: float) -> None:
@@ -128,33 +158,37 @@ class Leases:
         self._hear(role, now)
         node = self._nodes.get(name)
         if node is not None and node.process_id == process_id and self._reasons.get(name) == CONNECTION_LOST:
-            self._deadlines[name] = max(self._deadlines[name], now + self._unseen)
+            time = self._time(role).read(now)
+            self._deadlines[name] = max(self._deadlines[name], time + self._unseen)
             del self._reasons[name]
 
     def extend_all(self, now: float) -> None:
-        """After a time in which no server was connected: each has at least ``meta.unseen_seconds`` to connect."""
-        self._last_until(now + self._unseen)
+        """After a time in which no server was connected: each has at least ``meta.unseen_seconds`` to connect. Who has
+        not been heard since the last such time has had them."""
+        self._await(self._nodes, self._unseen, now)
 
-    def leave(self, node: Node, until: float | None = None) -> bool:
-        """The server leaves on purpose, for good or ``until`` then; True if that process held a lease."""
+    def _await(self, names: Iterable[str], seconds: float, now: float) -> None:
+        for name in names:
+            if name not in self._awaited:
+                self._awaited.add(name)
+                time = self._time(self._nodes[name].role).read(now)
+                self._deadlines[name] = max(self._deadlines[name], time + seconds)
+
+    def leave(self, node: Node, back_in: float, now: float) -> bool:
+        """The server leaves on purpose: for good, or for ``back_in`` seconds. True if that process held a lease."""
         known = self._nodes.get(node.name)
         if known is None or known.process_id != node.process_id:
             return False
-        if until is None:
+        if back_in <= 0:
             self._drop(node.name)
         else:
-            self._deadlines[node.name] = until
+            self._deadlines[node.name] = self._time(node.role).read(now) + back_in
             self._reasons[node.name] = RESTARTING
         return True
 
     def expire(self, now: float) -> list[tuple[Node, str]]:
         """Remove and return the servers whose lease has ended, each with the reason."""
-        if now - self._heard_at >= self._silence:
-            self._last_until(now + self._silence)
-            return []
-        if now - self._data_heard_at >= self._silence:
-            self._last_until(now + self._silence, Role.DATA)
-        gone = sorted(name for name, deadline in self._deadlines.items() if deadline <= now)
+        gone = sorted(name for name in self._nodes if self._left(name, now) <= 0)
         result = [(self._nodes[name], self._reasons.get(name, "lease expired")) for name in gone]
         for name in gone:
             if self._nodes[name].role is Role.SESSION:
@@ -162,34 +196,31 @@ class Leases:
             self._drop(name)
         return result
 
-    def next_deadline(self) -> float | None:
-        """When the next lease may end; None while there is none."""
-        return min(self._deadlines.values(), default=None)
+    def _left(self, name: str, now: float) -> float:
+        return self._deadlines[name] - self._time(self._nodes[name].role).read(now)
+
+    def next_in(self, now: float) -> float | None:
+        """In how many seconds the next lease may end; None while there is none."""
+        return min((self._left(name, now) for name in self._nodes), default=None)
 
     def refused(self, role: Role, now: float) -> None:
         """A process was refused the name of another one. So data servers reach this leader, and their leases end as
         always. It is no member: where no member at all is heard, no lease ends."""
         if role is Role.DATA:
-            self._hear_data(now)
+            self._hear_in(self._data, now)
 
     def _hear(self, role: Role, now: float) -> None:
-        if now - self._heard_at >= self._silence:
-            self._last_until(now + self._lease)
-        self._heard_at = now
+        self._hear_in(self._all, now)
         if role is Role.DATA:
-            self._hear_data(now)
+            self._hear_in(self._data, now)
 
-    def _hear_data(self, now: float) -> None:
-        if now - self._data_heard_at >= self._silence:
-            self._last_until(now + self._lease, Role.DATA)
-        self._data_heard_at = now
-
-    def _last_until(self, deadline: float, role: Role | None = None) -> None:
-        """No lease ends before ``deadline``: of servers of this role, or of all."""
-        for name, before in self._deadlines.items():
-            if role is None or self._nodes[name].role is role:
-                self._deadlines[name] = max(before, deadline)
+    def _hear_in(self, time: HeardTime, now: float) -> None:
+        stood_still = now - time.heard_at >= self._silence
+        time.hear(now)
+        if stood_still:
+            self._await([name for name, node in self._nodes.items() if self._time(node.role) is time], self._lease, now)
 
     def _drop(self, name: str) -> None:
         del self._nodes[name], self._deadlines[name], self._renewed_at[name]
         self._reasons.pop(name, None)
+        self._awaited.discard(name)

@@ -24,7 +24,7 @@ class ConnectedClient:
         records: the live records that it published over this connection, by register id.
         watched: the data info ids that it subscribes to.
         configs: the configuration keys that it watches.
-        waiting: how many of its records are on their way to the slot leaders.
+        waiting: how many of its records are on their way to the slot leaders. ``waiting_weight``: of these.
         is_off: nothing that it publishes is visible, by the operator's orders.
         is_limited: it was refused something because of a limit.
         is_replaying: it may still send records that it published before this connection.
@@ -42,9 +42,10 @@ class ConnectedClient:
     own: str = field(init=False)
     records: dict[str, Publisher] = field(default_factory=dict)
     weight: int = 0
-    watched: set[str] = field(default_factory=set)
+    watched: dict[str, None] = field(default_factory=dict)
     configs: set[str] = field(default_factory=set)
     waiting: int = 0
+    waiting_weight: int = 0
     is_off: bool = False
     is_limited: bool = False
     is_replaying: bool = True

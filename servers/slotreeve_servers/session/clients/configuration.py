@@ -10,7 +10,7 @@ from slotreeve_protocol.meta_messages import ConfigEntry, Configs
 from slotreeve_protocol.overrides import OVERRIDES_KEY
 from slotreeve_protocol.provided import config_digest
 
-from slotreeve_servers.node.outbox import Outbox
+from slotreeve_servers.node.outbox import Outbox, send_to_all
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.clients.limits import ClientLimits
 
@@ -87,5 +87,4 @@ class ConfigMirror:
         return self._entries.get(key) or ConfigEntry(key, None, 0)
 
     def _send(self, clients: Iterable[ConnectedClient], entry: ConfigEntry) -> None:
-        for client in clients:
-            self._outbox.send(client.peer, Configs([entry]))
+        send_to_all(self._outbox, (client.peer for client in clients), Configs([entry]))

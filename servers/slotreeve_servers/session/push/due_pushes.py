@@ -73,6 +73,15 @@ class DuePushes:
         self._look_for_room.later()
         return False
 
+    def left(self, client: ConnectedClient, group: Pushes) -> None:
+        """The client is none of the group's subscribers any more."""
+        if (behind := self._behind.get(client)) is not None:
+            behind.pop(group, None)
+        if (crowded := self._crowded.get(client)) is not None:
+            crowded.pop(group, None)
+            if not crowded:
+                del self._crowded[client]
+
     def forget(self, client: ConnectedClient) -> None:
         """The connection of the client has ended."""
         self._behind.pop(client, None)

@@ -11,6 +11,7 @@ from slotreeve_protocol.client_messages import PushReceipt, Scope, Want
 from slotreeve_protocol.datum_copy import DatumCopy, Fit
 from slotreeve_protocol.slot_messages import Access, Answers, Changed, DatumChange, DeclareInterest, Known, SlotInterest
 
+from slotreeve_servers.node.deltas import LONGEST_LETTER
 from slotreeve_servers.node.outbox import Peer, Retry, TurnEnd
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.push.push import PushGroup, PushRules
@@ -19,6 +20,7 @@ from slotreeve_servers.session.records.routes import Routes
 log = logging.getLogger("slotreeve.interests")
 
 SERVICES_PER_REQUEST = 2_000
+_KNOWN_BYTES = 20
 RETRY_SECONDS = 0.05
 
 
@@ -47,7 +49,7 @@ class Interests:
         self.services: dict[str, WatchedService] = {}
         self._by_slot: dict[int, dict[str, WatchedService]] = {}
         self._undeclared: dict[int, dict[str, None]] = {}
-        self._unwanted: dict[str, int] = {}
+        self._unwanted: dict[int, dict[str, None]] = {}
         self._flush = TurnEnd(rules.outbox, self._declare_waiting)
         self._retry = Retry(rules.outbox, RETRY_SECONDS, self._flush.soon)
         self.gaps = 0
@@ -61,13 +63,13 @@ class Interests:
         if service is None:
             service = self.services[data_info_id] = WatchedService(data_info_id, slot, self._rules.zone)
             self._by_slot.setdefault(slot, {})[data_info_id] = service
-            self._unwanted.pop(data_info_id, None)
+            self._unwanted.get(slot, {}).pop(data_info_id, None)
             self._declare(service)
         group = service.groups.get(want.scope)
         if group is None:
             group = service.groups[want.scope] = PushGroup(data_info_id, want.scope, service.copy, self._rules)
         group.subscribe(client, want.version, want.digest)
-        client.watched.add(data_info_id)
+        client.watched[data_info_id] = None
 
     def unsubscribe(self, client: ConnectedClient, data_info_id: str, scopes: Iterable[Scope] = tuple(Scope)) -> None:
         """No longer push a service to ``client`` (under these scopes)."""
@@ -81,13 +83,13 @@ class Interests:
                 if not group.subscribers:
                     del service.groups[scope]
         if not any(client in group.subscribers for group in service.groups.values()):
-            client.watched.discard(data_info_id)
+            client.watched.pop(data_info_id, None)
         if not service.groups:
             del self.services[data_info_id]
             del self._by_slot[service.slot][data_info_id]
             self._undeclared.get(service.slot, {}).pop(data_info_id, None)
             if service.is_declared:  # else no leader knows of it
-                self._unwanted[data_info_id] = service.slot
+                self._unwanted.setdefault(service.slot, {})[data_info_id] = None
                 self._flush.soon()
 
     def forget(self, client: ConnectedClient) -> None:
@@ -96,7 +98,8 @@ class Interests:
         self._outbox.pace(self._forget, client, is_patient=True)
 
     def _forget(self, client: ConnectedClient) -> Iterator[None]:
-        for data_info_id in sorted(client.watched):
+        while client.watched:
+            data_info_id, _ = client.watched.popitem()
             self.unsubscribe(client, data_info_id)
             yield
 
@@ -153,6 +156,7 @@ class Interests:
     def declare_slots(self, slots: Iterable[int]) -> None:
         """These slots have another leader, or a new link to it: declare all interest in them again."""
         for slot in slots:
+            self._unwanted.pop(slot, None)  # the new leader, or the one over the new link, knows of none
             for service in self._by_slot.get(slot, {}).values():
                 self._declare(service)
 
@@ -178,12 +182,12 @@ class Interests:
                 copies = ((name, self.services[name].copy) for name in waiting)
                 interest.wanted.extend(Known(name, copy.version, copy.digest) for name, copy in copies)
                 count += len(waiting)
-        for data_info_id, slot in list(self._unwanted.items()):
+        for slot, unwanted in list(self._unwanted.items()):
             if (interest := requests.of(slot)) is not None:
-                interest.unwanted.append(data_info_id)
-                del self._unwanted[data_info_id]
+                interest.unwanted.extend(unwanted)
+                del self._unwanted[slot]
         for peer, interests in requests.by_leader.items():
-            for part in _parts(interests):
+            for part in parts_of(interests, self._outbox.part_bytes):
                 self._ask(peer, part)
 
     def _ask(self, peer: Peer, interests: list[SlotInterest]) -> None:
@@ -205,7 +209,7 @@ class Interests:
                     self._undeclared.setdefault(interest.slot, {})[known.data_info_id] = None
             for data_info_id in interest.unwanted:
                 if data_info_id not in self.services:
-                    self._unwanted[data_info_id] = interest.slot
+                    self._unwanted.setdefault(interest.slot, {})[data_info_id] = None
             self._retry.later()
 
 
@@ -232,15 +236,26 @@ class _Declarations:
         return interest
 
 
-def _parts(interests: Iterable[SlotInterest]) -> Iterable[list[SlotInterest]]:
-    """Cut into messages of a bounded number of services."""
+def parts_of(interests: Iterable[SlotInterest], limit: int) -> Iterator[list[SlotInterest]]:
+    """Cut into messages of a bounded number of services, and of about ``limit`` bytes: names may be long."""
     part: list[SlotInterest] = []
-    count = 0
-    for interest in interests:
-        part.append(interest)
-        count += len(interest.wanted) + len(interest.unwanted)
-        if count >= SERVICES_PER_REQUEST:
-            yield part
-            part, count = [], 0
+    count = size = 0
+    for whole in interests:
+        interest: SlotInterest | None = None
+        names: list[Known | str] = [*whole.wanted, *whole.unwanted]
+        for known in names:
+            if interest is None:
+                interest = SlotInterest(whole.slot, whole.leader_epoch, [], [])
+                part.append(interest)
+            if isinstance(known, str):
+                interest.unwanted.append(known)
+                size += LONGEST_LETTER * len(known)
+            else:
+                interest.wanted.append(known)
+                size += _KNOWN_BYTES + LONGEST_LETTER * len(known.data_info_id)
+            count += 1
+            if count >= SERVICES_PER_REQUEST or size >= limit:
+                yield part
+                part, count, size, interest = [], 0, 0, None
     if part:
         yield part

@@ -139,6 +139,7 @@ class PushGroup:
 
     def subscribe(self, client: ConnectedClient, known_version: int, known_digest: int) -> None:
         """Push to ``client`` from now on; at the end of this turn or a later one where there is something to push."""
+        self.unsubscribe(client)  # it may subscribe again
         self.subscribers[client] = Subscriber(client, (known_version, known_digest), self)
         if self._copy.version == NO_VERSION:
             self._unanswered = True
@@ -148,17 +149,15 @@ class PushGroup:
     def unsubscribe(self, client: ConnectedClient) -> None:
         """No longer push to ``client``."""
         subscriber = self.subscribers.pop(client, None)
-        if subscriber is not None and subscriber.behind_since is not None:
-            self._rules.delays.forget(subscriber)
+        if subscriber is not None:
+            self._rules.due.left(client, self)
+            if subscriber.behind_since is not None:
+                self._rules.delays.forget(subscriber)
 
     def catch_up(self, client: ConnectedClient) -> None:
         """Push the present state to one subscriber, unless it has it, or too many pushes to it are on their way."""
         subscriber = self.subscribers.get(client)
-        if subscriber is None:
-            return
-        if self._copy.version == NO_VERSION:
-            self._unanswered = True  # a gap since then: the whole service comes
-        elif len(subscriber.in_flight) < IN_FLIGHT:
+        if subscriber is not None and len(subscriber.in_flight) < IN_FLIGHT:
             self._push(subscriber)
 
     def _present_digest(self) -> int:
@@ -320,6 +319,9 @@ class PushGroup:
         """Bring one subscriber forward: to the present state, or to the state of a frame that was encoded since the
         last fire. In the second case the next fire, which is scheduled, brings it the rest."""
         rules, client = self._rules, subscriber.client
+        if self._copy.version == NO_VERSION:
+            self._unanswered = True  # a gap: the whole service comes, and may make no difference here
+            return
         if subscriber.version >= self._copy.version or not rules.orders.may_push(client.peer):
             return
         if not rules.due.admits(client, self):

@@ -22,7 +22,7 @@ from slotreeve_protocol.slot_messages import (
     SlotDigests,
 )
 
-from slotreeve_servers.node.deltas import size_of
+from slotreeve_servers.node.deltas import LONGEST_LETTER, size_of
 from slotreeve_servers.node.digests import part_of
 from slotreeve_servers.node.dispatch import Handlers
 from slotreeve_servers.node.newer_view import NewerView
@@ -36,6 +36,8 @@ from slotreeve_servers.session.records.writes import Writes
 
 MOST_TOMBSTONES = 5_000
 """Of one slot in an answer to a comparison."""
+TOMBSTONE_BYTES = 8 << 20
+"""These together, at most: names may be long."""
 
 
 class SlotLeaders:
@@ -143,8 +145,13 @@ class SlotLeaders:
 
 
 def newest_tombstones(store: SlotStore) -> Iterator[Publisher]:
-    """The newest tombstones of a slot, the newest one first."""
-    return (tombstone for tombstone, _ in islice(reversed(store.tombstones.values()), MOST_TOMBSTONES))
+    """The newest tombstones of a slot, the newest one first, as many as are in one answer."""
+    left = TOMBSTONE_BYTES
+    for tombstone, _ in islice(reversed(store.tombstones.values()), MOST_TOMBSTONES):
+        left -= LONGEST_LETTER * size_of(tombstone)
+        if left < 0:
+            return
+        yield tombstone
 
 
 def add_tombstones(found: StoreDifference, store: SlotStore) -> int:

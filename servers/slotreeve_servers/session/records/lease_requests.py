@@ -7,6 +7,7 @@ once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -96,6 +97,7 @@ class LeaseRequests:
     ) -> None:
         self._outbox, self._routes, self._slot_of, self._clients = outbox, routes, slot_of, clients
         self._open = 0
+        self._open_of: Counter[Peer] = Counter()
 
     def answer(self, peer: Peer, message: LeaseRequest, request: Request) -> None:
         """Bring the request to the slot leaders; the reply is LeasesKnown, or Failed.
@@ -111,10 +113,12 @@ class LeaseRequests:
             raise RegistrationError(f"an operator has switched {peer.node} off; it may keep no leases")
         if number_of(message) > MOST_TAKEN:
             raise ModelError(f"a request for {number_of(message)} leases; send at most {MOST_TAKEN} in each")
-        if self._open >= MOST_OPEN:
-            raise Backpressure(f"{self._open} requests about leases are open; send later")
+        if self._open + self._open_of[peer] >= MOST_OPEN:  # nobody alone takes more than half of them
+            own = self._open_of[peer]
+            raise Backpressure(f"{self._open} requests about leases are open, {own} of this client; send later")
         slots = self._by_slot(message, permit_of(peer.proven))
         self._open += 1
+        self._open_of[peer] += 1
         self._try(OpenLeases(request, slots, self._outbox.now() + GIVE_UP_SECONDS))
 
     def _by_slot(self, message: LeaseRequest, permit: Permit | None) -> dict[int, SlotLeases]:
@@ -176,6 +180,9 @@ class LeaseRequests:
             self._outbox.after(RETRY_SECONDS, partial(self._try, leases))
             return
         self._open -= 1
+        self._open_of[leases.request.peer] -= 1
+        if not self._open_of[leases.request.peer]:
+            del self._open_of[leases.request.peer]
         unanswered: LeaseIds = {}
         for batch in leases.slots.values():
             unanswered |= _ids_of(batch.registered) | batch.renewed | batch.ended

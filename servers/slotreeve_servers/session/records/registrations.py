@@ -96,14 +96,17 @@ class Registrations:
         submit, slots, stores = self._writes.submit, self._known_slots, self.stores
         permit, own, most_weight, process_id = client.permit, client.own, self.limits.most_weight, self._process_id
         many = len(message.records)
-        near_a_limit = self._is_near_most_pending(client, many) or self.limits.is_near_most(client, many)
+        near_a_limit = self.limits.is_near_most(client, many)
+        pending, most_pending = self._writes.waiting_weight + client.waiting_weight, self.max_pending_writes
         sequence = message.sequence - 1
         for record in message.records:
             sequence += 1
             slot, weight = slots.get(record.data_info_id), record.weight
             former = client.records.get(record.register_id)
+            pending += 2 * weight
             if (
                 near_a_limit
+                or pending >= most_pending
                 or slot is None
                 or record.session != process_id
                 or weight > HEAVIEST
@@ -133,13 +136,9 @@ class Registrations:
                     client.weight -= former.weight
             submit(slot, record, weight, client, sequence)
 
-    def _is_near_most_pending(self, client: ConnectedClient, records: int) -> bool:
-        """Whether the last of so many more records may be one too many on their way to data servers."""
-        return self._writes.waiting + client.waiting + 2 * records >= self.max_pending_writes
-
     def _refusal(self, client: ConnectedClient, record: Publisher) -> SlotreeveError | None:
         """Why a record is not taken; None where it is good after all. Called where it is not plainly good."""
-        if self._writes.waiting + client.waiting >= self.max_pending_writes:
+        if self._writes.waiting_weight + client.waiting_weight >= self.max_pending_writes:
             waiting, own = self._writes.waiting, client.waiting
             return Backpressure(f"{waiting} records are on their way to data servers, {own} of this client; send later")
         if record.weight > HEAVIEST:

@@ -171,7 +171,7 @@ class Writes:
     """All records on their way to slot leaders.
 
     Attributes:
-        waiting: records of clients that no slot leader has stored yet.
+        waiting: records of clients that no slot leader has stored yet. ``waiting_weight``: of these.
         retries: batches that were sent again since the start; 0 in a quiet cluster.
         answers: how long the slots' leaders took for the messages that they stored. ``stored``: how long it took from
             the first record of a batch until the leader had it.
@@ -195,7 +195,7 @@ class Writes:
         self._to_acknowledge_late: list[ConnectedClient] = []
         self._late_acknowledgements = Retry(outbox, ACKNOWLEDGE_SECONDS, self._send_late_acknowledgements)
         self._retry = Retry(outbox, RETRY_SECONDS, self._try_refused)
-        self.waiting = self.retries = 0
+        self.waiting = self.waiting_weight = self.retries = 0
         self.answers, self.stored = Timing(), Timing()
 
     def submit(self, slot: int, record: Publisher, weight: int, client: ConnectedClient, sequence: int) -> None:
@@ -210,7 +210,9 @@ class Writes:
         batch.sequences.append(sequence)
         batch.weight += weight
         client.waiting += 1
+        client.waiting_weight += weight
         self.waiting += 1
+        self.waiting_weight += weight
         self._flush.soon()
 
     def submit_gone(self, slot: int, tombstone: Publisher) -> None:
@@ -382,8 +384,11 @@ class Writes:
 
     def _acknowledge(self, batch: WriteBatch) -> None:
         self.waiting -= len(batch.records)
-        for client, sequence in zip(batch.clients, batch.sequences, strict=True):
+        for client, sequence, record in zip(batch.clients, batch.sequences, batch.records, strict=True):
+            weight = record.weight
+            self.waiting_weight -= weight
             client.waiting -= 1
+            client.waiting_weight -= weight
             if client.is_replaying and client.waiting:
                 if not client.stored:
                     self._to_acknowledge_late.append(client)
