@@ -232,10 +232,15 @@ class _Run:
             self._watch.calm_since = self._now()
 
     async def _until_settled(self, seconds: float) -> None:
-        """Servers that are back get slots again, which takes a while: a slot that is being copied is not settled. What
-        clients see is not excused by that."""
+        """Servers that are back get slots again, which takes a while: a slot that is being copied is not settled, and a
+        learner is none that has everything. What clients see is not excused by that."""
+
+        def have_moved() -> bool:
+            rows = self._cluster.views()[0].table.slots
+            return self._cluster.is_settled() and not any(row.learners for row in rows)
+
         with suppress(RequestTimeout):
-            await self._cluster.until(self._cluster.is_settled, "slots have moved", seconds, POLL_SECONDS)
+            await self._cluster.until(have_moved, "slots have moved", seconds, POLL_SECONDS)
 
     async def _moves_end(self, seconds: float) -> None:
         """In a cluster that is left alone, the slot table stands still in the end."""
