@@ -248,7 +248,8 @@ def _acknowledge_replays_at_once() -> Patch:
 
     def submit(self: Writes, slot: int, record: Publisher, weight: int, client: Any, sequence: int) -> None:
         original(self, slot, record, weight, client, sequence)
-        self._acknowledge(WriteBatch(clients=[client], sequences=[sequence]))
+        self.waiting, self.waiting_weight = self.waiting + 1, self.waiting_weight + weight
+        self._acknowledge(WriteBatch(records=[record], clients=[client], sequences=[sequence]))
 
     return replaced(Writes, "submit", submit)
 
