@@ -81,6 +81,19 @@ def test_the_very_many_subscriptions_of_a_client_that_has_gone_end_in_several_tu
     assert not client.watched
 
 
+def test_an_interest_that_has_ended_is_told_to_the_leader_although_a_scan_comes_between() -> None:
+    scene = Scene()
+    client = scene.client("a")
+    scene.interests.subscribe(client, Want(SERVICE, Scope.DATA_CENTER), 0)
+    scene.outbox.end_turn()
+    declared(scene.outbox)
+    scene.outbox.answer(Answers([SlotAnswer(0, Access.ACCEPT, 1)]))
+    scene.interests.unsubscribe(client, SERVICE)
+    scene.interests.declare_slots([0, 1])
+    scene.outbox.end_turn()
+    assert declared(scene.outbox) == [([], [SERVICE])]
+
+
 def test_the_first_subscriber_declares_interest_and_the_last_one_ends_it() -> None:
     scene = Scene()
     first, second = scene.client("a"), scene.client("b")

@@ -51,6 +51,6 @@ class SessionSettings(Section):
     max_pending_writes: int = Field(
         default=200_000,
         ge=1,
-        description="Unacknowledged records from which on publishes are refused; one client may have as many as there "
-        "is room left.",
+        description="Unacknowledged records from which on publishes are refused, each counted once, and once more for "
+        "each 2 KiB of payload; one client may have as many as there is room left.",
     )

@@ -153,10 +153,16 @@ class Interests:
         """The slots of all watched services, sorted."""
         return sorted(self._by_slot)
 
+    def led_anew(self, slots: Iterable[int]) -> None:
+        """These slots have another leader, or a new link to it, which knows of no interest: declare all of them."""
+        anew = list(slots)
+        for slot in anew:
+            self._unwanted.pop(slot, None)
+        self.declare_slots(anew)
+
     def declare_slots(self, slots: Iterable[int]) -> None:
-        """These slots have another leader, or a new link to it: declare all interest in them again."""
+        """Declare all interest in these slots again."""
         for slot in slots:
-            self._unwanted.pop(slot, None)  # the new leader, or the one over the new link, knows of none
             for service in self._by_slot.get(slot, {}).values():
                 self._declare(service)
 

@@ -74,7 +74,7 @@ class SlotLeaders:
 
     def _led_anew(self, slots: list[int]) -> None:
         """These slots have another leader or link."""
-        self._interests.declare_slots(slots)
+        self._interests.led_anew(slots)
         self._registrations.further_copies.report_again(slots)
         self._writes.routes_changed()
 
