@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from slotreeve.model.publisher import Publisher
 from slotreeve_servers.data.endings.lost_clients import LostClients
@@ -51,13 +51,3 @@ def _taken_while_serving() -> Patch:
         slot.serving = serving
 
     return replaced(LostClients, "reported", reported)
-
-
-@bug("a former leader says what is over, although a later one was compared with before", "zones", 880000005)
-def _over_for_a_former_leader() -> Patch:
-    original = FurtherCopies.over
-
-    def over(self: FurtherCopies, tombstones: Iterable[Publisher], leads: Callable[[int], bool]) -> None:
-        original(self, tombstones, lambda slot: True)
-
-    return replaced(FurtherCopies, "over", over)

@@ -15,7 +15,7 @@ from slotreeve_protocol.datum_copy import DatumCopy
 from slotreeve_protocol.slot_messages import SlotWrite
 from slotreeve_servers.data.endings.barrier import Barrier
 from slotreeve_servers.data.endings.brake import Brake
-from slotreeve_servers.data.endings.ending import EndingEvent, EndingState, LostRecord
+from slotreeve_servers.data.endings.ending import LostRecord
 from slotreeve_servers.data.endings.endings import Endings
 from slotreeve_servers.data.endings.lost_clients import LostClients
 from slotreeve_servers.data.endings.presence import ClientPresence
@@ -144,17 +144,6 @@ def _wheel_forgets() -> Patch:
             original(self, entry, at)
 
     return replaced(TimingWheel, "add", add)
-
-
-@bug("a registration that arrives in the middle of a round ends with the round", "aimed", 7)
-def _round_takes_who_arrives() -> Patch:
-    original = Endings.move
-
-    def move(self: Any, ending: Any, event: EndingEvent) -> None:
-        if not (event is EndingEvent.ARRIVES and ending.state is EndingState.ASKED):
-            original(self, ending, event)
-
-    return replaced(Endings, "move", move)
 
 
 @bug("who arrives is not told to a data server that is linked later", "moves", 6)
