@@ -384,8 +384,9 @@ class Writes:
 
     def _acknowledge(self, batch: WriteBatch) -> None:
         self.waiting -= len(batch.records)
+        are_light = not batch.lost and batch.weight == len(batch.records) + len(batch.gone)
         for client, sequence, record in zip(batch.clients, batch.sequences, batch.records, strict=True):
-            weight = record.weight
+            weight = 1 if are_light else record.weight
             self.waiting_weight -= weight
             client.waiting -= 1
             client.waiting_weight -= weight
