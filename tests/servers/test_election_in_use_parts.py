@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 
 import pytest
 from slotreeve.catalogue import Catalogue
@@ -12,6 +13,7 @@ from slotreeve.errors import (
     ElectionError,
     NotLeader,
     PluginError,
+    SlotreeveError,
     StorageError,
 )
 from slotreeve.model.nodes import Role
@@ -30,7 +32,7 @@ from slotreeve_servers.node.supervisor import Supervisor
 from slotreeve_servers.settings import load_settings
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 
-from tests.servers.swap_scene import Scene, TwoElections, play
+from tests.servers.swap_scene import FencedElection, Scene, TwoElections, play
 
 # --- the election in use ---------------------------------------------------------------------------------------------
 
@@ -192,3 +194,50 @@ def test_a_meta_server_answers_which_election_it_uses_and_asks_others_by_name() 
                 await others.ask("meta-3", GetElection(), 1.0)
 
     run(scenario, seed=1)
+
+
+def test_an_election_that_does_not_start_in_time_for_a_swap_is_stopped_again() -> None:
+    class Slow(FencedElection):
+        has_begun = False
+
+        async def start(self, changed: Callable[[Leadership], None]) -> None:
+            self.has_begun = True
+            await asyncio.sleep(100)
+
+    async def story(scene: Scene) -> None:
+        built = list[Slow]()
+
+        def build(name: str) -> Election:
+            assert name == "new"
+            built.append(Slow(3))
+            return built[-1]
+
+        scene.elections.build = build  # type: ignore[method-assign]
+        for _ in range(3):
+            with pytest.raises(SlotreeveError, match="does not start within"):
+                await scene.swap.run("new")
+        started = [election for election in built if election.has_begun]
+        assert len(started) == 3
+        assert all(election.is_stopped for election in started)
+
+    play(story)
+
+
+def test_a_swap_that_could_not_be_confirmed_is_confirmed_later() -> None:
+    async def story(scene: Scene) -> None:
+        write, refused = scene.new.state.write, list[str]()
+
+        async def fails_at_first(key: str, value: bytes, expected_version: int | None, term: int) -> int:
+            if key == KEY and expected_version is not None and len(refused) < 3:
+                refused.append(key)
+                raise StorageError("the connection to the store was reset")
+            return await write(key, value, expected_version, term)
+
+        scene.new.state.write = fails_at_first  # type: ignore[method-assign]
+        await scene.old.state.write("view", b"v", None, 7)
+        await scene.swap.run("new")
+        await asyncio.sleep(60)
+        assert len(refused) == 3
+        assert scene.election.back_end.record.is_confirmed
+
+    play(story)

@@ -325,9 +325,8 @@ def test_a_new_leader_goes_on_with_the_moves_that_the_former_one_has_begun() -> 
             scene.heartbeat(name, unready=("data-4",))
         scene.heartbeat("session-1")
         scene.outbox.advance(0.25)
-        scene.commit_all()
-    after = scene.core.view.read()
-    assert [row.id for row in after.table.slots if "data-4" in row.learners] == learning
+        for view in scene.commit_all():
+            assert [row.id for row in view.table.slots if "data-4" in row.learners] == learning
 
 
 @pytest.mark.parametrize("is_said", [False, True])
@@ -386,3 +385,19 @@ def test_of_two_servers_that_restart_the_second_leads_on_until_the_first_is_back
     assert both(Stopping.NO, 2) == [False, True]
     assert {row.leader for row in scene.core.view.read().table.slots} == {"data-1"}
     assert scene.core.counters()["slots_led_unclean"] == 0
+
+
+def test_a_server_that_has_handed_over_everything_for_a_restart_gets_nothing_back_before_it_is_back() -> None:
+    scene = Scene()
+    scene.cluster("data-1", "data-2", "session-1")
+    stopping = {"data-1": Stopping.NO, "data-2": Stopping.FOR_A_RESTART}
+    for both in (False, True):
+        if both:
+            stopping["data-1"] = Stopping.FOR_A_RESTART
+        for _ in range(12):
+            granted = [scene.heartbeat(name, stopping=how) for name, how in stopping.items()]
+            scene.heartbeat("session-1")
+            scene.outbox.advance(0.25)
+            scene.commit_all()
+        assert [each.may_leave for each in granted if isinstance(each, LeaseGranted)] == [False, True]
+        assert {row.leader for row in scene.core.view.read().table.slots} == {"data-1"}

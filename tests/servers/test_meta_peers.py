@@ -195,6 +195,10 @@ def test_a_plan_that_does_not_come_to_an_end_is_given_up_and_its_late_result_is_
         await asyncio.sleep(LONGEST_WORK_SECONDS - 1)
         assert told == []
         await asyncio.sleep(2)
+        again: list[Exception | None] = []
+        scene.peers.compute(lambda: "another", lambda _result, error: again.append(error))
+        await asyncio.sleep(1)
+        assert [type(error) for error in again] == [RequestTimeout], "one thread at a time"
         later.end()
         ((result, error),) = told
         assert result is None

@@ -301,7 +301,8 @@ def _relieved(row: Slot, aim: Slot, restarting: Set[str], leading: Set[str]) -> 
     heirs = [name for name in row.in_sync if name in aim.followers]
     staying = [name for name in heirs if name not in restarting]
     waiting = [name for name in heirs if name in restarting & leading and name > aim.leader]
-    heir = next(iter((*staying, *waiting)), None)
+    present = [name for name in heirs if name == row.leader and aim.leader not in leading]
+    heir = next(iter((*staying, *waiting, *present)), None)
     if heir is None:
         return aim
     followers = (*(name for name in aim.followers if name != heir), aim.leader)
