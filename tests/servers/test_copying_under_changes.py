@@ -182,7 +182,8 @@ def test_who_has_had_a_complete_answer_has_what_the_leader_has_in_whatever_order
     check_same(scene)
 
 
-def test_a_question_that_goes_on_after_the_stream_has_ended_is_answered_from_the_start() -> None:
+def with_a_first_answer() -> tuple[CopyScene, Follow]:
+    """A follower that has had the first of several answers, and its next question."""
     scene = CopyScene(1)
     fill(scene, {f"s{number}": 40 for number in range(30)})
     scene.following.opened(LEADER)
@@ -191,6 +192,11 @@ def test_a_question_that_goes_on_after_the_stream_has_ended_is_answered_from_the
         scene.arrive()
     asked = scene.outbox.requests[0].message
     assert isinstance(asked, Follow)
+    return scene, asked
+
+
+def test_a_question_that_goes_on_after_the_stream_has_ended_is_answered_from_the_start() -> None:
+    scene, asked = with_a_first_answer()
     assert asked.slots[0].after.data_info_id
     scene.leader.slot.copying.clear()
     scene.change("s0", 1)  # the follower has copied this service, and does not get the change
@@ -203,14 +209,7 @@ def test_a_question_that_goes_on_after_the_stream_has_ended_is_answered_from_the
 
 
 def test_a_slot_for_which_an_answer_has_no_room_goes_on_later_from_where_it_was() -> None:
-    scene = CopyScene(1)
-    fill(scene, {f"s{number}": 40 for number in range(30)})
-    scene.following.opened(LEADER)
-    scene.answer()
-    while scene.on_the_way:
-        scene.arrive()
-    asked = scene.outbox.requests[0].message
-    assert isinstance(asked, Follow)
+    scene, asked = with_a_first_answer()
     scene.leader.outbox.part_bytes = 0
     answer = scene.leader.streams.answer(FOLLOWER, asked)
     (difference,) = answer.differences

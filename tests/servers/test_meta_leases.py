@@ -157,6 +157,21 @@ def test_a_dead_server_loses_its_lease_however_seldom_another_one_is_heard(gap: 
     assert gone == ["data-2"]
 
 
+def test_after_a_long_time_without_connections_each_server_has_a_whole_lease_to_be_heard_again() -> None:
+    leases = Leases(RULES)
+    for name in ("a", "data-1", "data-2"):
+        leases.renew(node(name), 0.0)
+        leases.connection_lost(name, f"{name}@1", 0.5)
+    leases.extend_all(60.0)
+    leases.connection_made("a", Role.SESSION, "a@1", 60.0)
+    heard_from(leases, "a", 60.0, 61.0)
+    leases.connection_made("data-1", Role.DATA, "data-1@1", 61.5)
+    heard_from(leases, "data-1", 62.0, 67.0)
+    heard_from(leases, "a", 62.0, 67.0)
+    assert leases.expire(67.4) == []
+    assert leases.expire(67.5) == [(node("data-2"), "connection lost")]
+
+
 def test_a_dead_server_loses_its_lease_although_the_only_other_one_connects_again_and_again() -> None:
     leases, now = Leases(RULES), 0.0
     for name in ("data-1", "data-2"):

@@ -72,8 +72,8 @@ class Leases:
         self._nodes: dict[str, Node] = {}
         self._deadlines: dict[str, float] = {}
         self._reasons: dict[str, str] = {}
-        # Those that were given time to be heard again, and were not heard since then.
-        self._awaited: set[str] = set()
+        # The seconds that servers were given to be heard again, which they were not since then.
+        self._awaited: dict[str, float] = {}
         self._missing: dict[str, float] = {}
         self._renewed_at: dict[str, float] = {}
 
@@ -139,7 +139,7 @@ class Leases:
         self._deadlines[node.name] = self._time(node.role).read(now) + self._lease
         self._renewed_at[node.name] = now
         self._reasons.pop(node.name, None)
-        self._awaited.discard(node.name)
+        self._awaited.pop(node.name, None)
         if known is None:
             return Renewal.JOINED
         return Renewal.NOTHING if known == node else Renewal.CHANGED
@@ -169,8 +169,8 @@ class Leases:
 
     def _await(self, names: Iterable[str], seconds: float, now: float) -> None:
         for name in names:
-            if name not in self._awaited:
-                self._awaited.add(name)
+            if seconds > self._awaited.get(name, 0.0):
+                self._awaited[name] = seconds
                 time = self._time(self._nodes[name].role).read(now)
                 self._deadlines[name] = max(self._deadlines[name], time + seconds)
 
@@ -223,4 +223,4 @@ class Leases:
     def _drop(self, name: str) -> None:
         del self._nodes[name], self._deadlines[name], self._renewed_at[name]
         self._reasons.pop(name, None)
-        self._awaited.discard(name)
+        self._awaited.pop(name, None)
