@@ -37,13 +37,10 @@ class CopyScene:
         self.slots = HeldSlots("data-2", ANSWER_BYTES)
         self.slots.apply(SlotTable(1, (Slot(0, "data-1", 1, ("data-2",)),)))
         self.following = FollowedLeaders(
-            self.outbox, self.slots, self, Counter(), NewerView(self.outbox, self.leader.membership)
+            self.outbox, self.slots, lambda: None, Counter(), NewerView(self.outbox, self.leader.membership)
         )
         self.on_the_way: deque[Message] = deque()
         self.version = 1
-
-    def follower_progressed(self) -> None:
-        """Nothing here needs it."""
 
     @property
     def is_synced(self) -> bool:

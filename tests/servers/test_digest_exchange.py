@@ -52,7 +52,7 @@ class CountingSide:
     """A side that writes down what it is given and answers as the test says."""
 
     def __init__(self, progress: Progress = Progress.DONE) -> None:
-        self.progress, self.taken, self.answers = progress, list[int](), 0
+        self.progress, self.taken = progress, list[int]()
 
     def digests(self, number: int) -> SlotDigests | None:
         return None if number < 0 else SlotDigests(number, 1, {})
@@ -63,9 +63,6 @@ class CountingSide:
     def take(self, asked: SlotDigests, difference: SlotDifference) -> Progress:
         self.taken.append(asked.slot)
         return self.progress
-
-    def answered(self) -> None:
-        self.answers += 1
 
 
 def asked(outbox: RecordingOutbox) -> list[int]:
@@ -88,7 +85,6 @@ def test_one_request_is_in_flight_and_carries_a_bounded_number_of_slots() -> Non
     assert asked(outbox) == [*range(SLOTS_PER_REQUEST, SLOTS_PER_REQUEST + 5), 2, 900]
     answer_all(outbox)
     assert outbox.requests == []
-    assert side.answers == 2
 
 
 def test_a_lost_answer_is_asked_for_again_after_a_pause() -> None:
@@ -323,16 +319,8 @@ def test_whatever_differed_a_comparison_ends_with_the_newest_of_both(
 # --- a follower with its leader --------------------------------------------------------------------------------------
 
 
-class Followership:
-    def __init__(self) -> None:
-        self.progress = 0
-
-    def follower_progressed(self) -> None:
-        self.progress += 1
-
-
 class FollowerScene:
-    """data-1 follows slots 0 and 1 at data-2, and leads slot 2."""
+    """data-1 follows slots 0 and 1 at data-2, and leads slot 2. ``synced``: how often a slot came to be in sync."""
 
     def __init__(self) -> None:
         self.outbox, self.slots = RecordingOutbox(), HeldSlots("data-1")
@@ -342,9 +330,12 @@ class FollowerScene:
             Slot(2, "data-1", 1, ()),
         )
         self.slots.apply(SlotTable(1, rows))
-        self.followership, self.counters = Followership(), Counter[str]()
+        self.synced, self.counters = 0, Counter[str]()
         newer_view = newer_view_of(self.outbox, node_of("data-1"))
-        self.leaders = FollowedLeaders(self.outbox, self.slots, self.followership, self.counters, newer_view)
+        self.leaders = FollowedLeaders(self.outbox, self.slots, self.is_synced, self.counters, newer_view)
+
+    def is_synced(self) -> None:
+        self.synced += 1
 
     def answer(self, access: Access = Access.ACCEPT, complete: bool = True, **services: list[Publisher]) -> None:
         request = self.outbox.requests[0].message
@@ -366,8 +357,11 @@ def test_a_follower_asks_its_leader_for_every_slot_and_is_in_sync_after_a_comple
     scene.answer(s=[record("r1")])
     assert list(scene.slots.held[0].store.services["s"]) == ["r1"]
     assert (scene.slots.held[0].synced, scene.slots.held[1].synced) == (True, True)
-    assert scene.followership.progress == 1
+    assert scene.synced == 2
     assert scene.counters == {"services_copied": 1}
+    scene.leaders.compare([0, 1])
+    scene.answer()
+    assert scene.synced == 2, "they were in sync"
 
 
 def test_a_refused_follower_asks_again_later_and_an_incomplete_answer_at_once() -> None:
@@ -404,7 +398,7 @@ def test_without_its_leader_a_follower_is_not_in_sync() -> None:
 
 def test_a_slot_that_is_followed_elsewhere_now_is_not_asked_for() -> None:
     scene = FollowerScene()
-    side = SlotFollowing("data-2", scene.slots, scene.followership, scene.counters, scene.outbox.now)
+    side = SlotFollowing("data-2", scene.slots, scene.is_synced, scene.counters, scene.outbox.now)
     scene.slots.apply(SlotTable(2, (Slot(0, "data-3", 2, ("data-1",)), *[Slot(n, None, 1, ()) for n in (1, 2)])))
     assert side.digests(0) is None
     assert side.take(SlotDigests(0, 1, {}), SlotDifference(0, Access.ACCEPT, 1, True, {})) is Progress.DONE

@@ -120,12 +120,13 @@ class DataCore:
         self.endings.leases = self.leases
         self._pages = Pages(outbox)
         self._comparisons: dict[Peer, DigestExchange] = {}
-        self.leaders = FollowedLeaders(outbox, self.slots, self, self._counters, self._newer_view, history)
+        self.leaders = FollowedLeaders(
+            outbox, self.slots, self._tell_if_settled, self._counters, self._newer_view, history
+        )
         self._waits = SlotWaits(history)
         self.unreadable = UnreadableSlots(outbox, node.name, history)
         self.delays = DataDelays(outbox, self.slots, self.changes)
         self._repaired = 0
-        self._told_openings = 0
         # Of the slots that this server leads, those that may serve without the records of a member.
         self._uncompared: set[int] = set()
         self._to_repair: deque[int] = deque()
@@ -235,9 +236,8 @@ class DataCore:
         return slot is not None and slot.leads and slot.serving and not slot.compared.issuperset(self._sessions.members)
 
     def _tell_if_settled(self) -> None:
-        """Tell the meta leader as soon as every slot is held completely."""
-        if self._told_openings != self.slots.openings and self.slots.are_settled:
-            self._told_openings = self.slots.openings
+        """A slot is held completely now: tell the meta leader as soon as every slot is."""
+        if self.slots.are_settled:
             self.membership.heartbeat_soon()
 
     def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
@@ -395,12 +395,6 @@ class DataCore:
         if slot is None or answer.access is not Access.ACCEPT:
             return Answers([answer])
         return self._pages.answer(slot, message)
-
-    # --- followed slots ----------------------------------------------------------------------------------------------
-
-    def follower_progressed(self) -> None:
-        """Tell the meta leader as soon as every slot is held completely."""
-        self._tell_if_settled()
 
     # --- upkeep ------------------------------------------------------------------------------------------------------
 

@@ -63,9 +63,6 @@ class Side(Protocol):
     def take(self, asked: SlotDigests, difference: SlotDifference) -> Progress:
         """Apply the answer for one slot."""
 
-    def answered(self) -> None:
-        """Every slot of one answer was taken."""
-
 
 def services_in(difference: SlotDifference) -> int:
     """Number of services that differ according to one answer."""
@@ -150,7 +147,6 @@ class DigestExchange:
         # The answer had room for some of them: the others come first next time.
         for _, number, upto in sorted(waiting, key=lambda each: each[0]):
             self._taken_from[number] = upto
-        self._side.answered()
         if later:
             self._pause(later)
         else:
@@ -227,9 +223,6 @@ class SessionComparison:
             return Progress.ON  # not from the start: what is newer here, or held back, would fill each answer
         self._leadership.compared(slot, self._process_id)
         return Progress.DONE
-
-    def answered(self) -> None:
-        """Nothing is left to do after an answer."""
 
     def _repair(self, slot: HeldSlot, difference: SlotDifference) -> None:
         """Store the session process's records and tombstones; the clients of those that it no longer has are lost.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from slotreeve.ports import Message
 from slotreeve_events.changed_services import HeldRecords
@@ -32,13 +31,6 @@ MOST_REMEMBERED = 100
 """Processes whose end is remembered."""
 
 
-class Followership(Protocol):
-    """The core that learns of progress."""
-
-    def follower_progressed(self) -> None:
-        """Some followed slots may be in sync now."""
-
-
 class SlotFollowing:
     """The follower's side of the exchange with one leader.
 
@@ -50,11 +42,11 @@ class SlotFollowing:
         self,
         leader: str,
         slots: HeldSlots,
-        followership: Followership,
+        is_synced: Callable[[], None],
         counters: Counter[str],
         now: Callable[[], float],
     ) -> None:
-        self._leader, self._slots, self._followership, self._counters = leader, slots, followership, counters
+        self._leader, self._slots, self._is_synced, self._counters = leader, slots, is_synced, counters
         self._now = now
 
     def _followed(self, number: int) -> HeldSlot | None:
@@ -84,7 +76,9 @@ class SlotFollowing:
             slot.store.replace_part(part)
         self._counters["follower_repairs" if slot.synced else "services_copied"] += services_in(difference)
         if difference.complete:
-            slot.caught_up(self._now())
+            if not slot.synced:
+                slot.caught_up(self._now())
+                self._is_synced()
             return Progress.DONE
         if difference.is_streamed:
             return Progress.ON  # not from the start: others may change more than one answer holds between two questions
@@ -92,24 +86,24 @@ class SlotFollowing:
             return Progress.AGAIN
         return Progress.LATER
 
-    def answered(self) -> None:
-        """The core looks whether everything is in sync."""
-        self._followership.follower_progressed()
-
 
 class FollowedLeaders:
-    """The links to the leaders of followed slots, and what comes over them."""
+    """The links to the leaders of followed slots, and what comes over them.
+
+    Args:
+        is_synced: is called each time that one of the slots has come to be in sync.
+    """
 
     def __init__(
         self,
         outbox: Outbox,
         slots: HeldSlots,
-        followership: Followership,
+        is_synced: Callable[[], None],
         counters: Counter[str],
         newer_view: NewerView,
         history: ServerHistory | None = None,
     ) -> None:
-        self._outbox, self._slots, self._followership, self._counters = outbox, slots, followership, counters
+        self._outbox, self._slots, self._is_synced, self._counters = outbox, slots, is_synced, counters
         self._newer_view, self._history = newer_view, history
         self._exchanges: dict[Peer, DigestExchange] = {}
         self._ended: dict[str, float] = {}
@@ -119,7 +113,7 @@ class FollowedLeaders:
 
     def opened(self, peer: Peer) -> None:
         """A leader is connected: ask it for every slot that this server follows there."""
-        side = SlotFollowing(peer.node, self._slots, self._followership, self._counters, self._outbox.now)
+        side = SlotFollowing(peer.node, self._slots, self._is_synced, self._counters, self._outbox.now)
         exchange = self._exchanges[peer] = DigestExchange(self._outbox, peer, side)
         exchange.add(slot.slot.id for slot in self._slots.followed(peer.node))
 

@@ -105,8 +105,7 @@ class HeldSlot:
 
     def caught_up(self, now: float) -> None:
         """The leader streams everything from now on."""
-        if not self.synced:
-            self.synced, self.synced_since = True, now
+        self.synced, self.synced_since = True, now
 
     def next_version(self) -> int:
         """A version for the record of a lease: greater than each one given before, also under an earlier leader
@@ -191,7 +190,6 @@ class HeldSlots:
 
     Attributes:
         held: the slots by number.
-        openings: how often a slot became one that this server does not hold completely.
         epoch: of the table. ``has_missed_one``: there was a table before it that this server did not see.
 
     Invariant: the number of each slot that is not settled is among ``_open``, with those of some that are.
@@ -200,7 +198,7 @@ class HeldSlots:
     def __init__(self, node: str, part_bytes: int = PART_BYTES) -> None:
         self._node, self._part_bytes = node, part_bytes
         self.held: dict[int, HeldSlot] = {}
-        self.openings = self.epoch = 0
+        self.epoch = 0
         self.has_missed_one = False
         self._open: list[int] = []
 
@@ -255,15 +253,11 @@ class HeldSlots:
         slot = self.held.get(number)
         return slot is not None and not slot.settled
 
-    def _opened(self, number: int) -> None:
-        self.openings += 1
-        self._open.append(number)
-
     def leader_lost(self, leader: str) -> None:
         """The connection to a leader has ended: what it stores may be missing here."""
         for slot in self.followed(leader):
             slot.synced = slot.is_streamed = False
-            self._opened(slot.slot.id)
+            self._open.append(slot.slot.id)
 
     def apply(self, table: SlotTable) -> tuple[list[HeldSlot], list[HeldSlot]]:
         """Follow a newer table; return the slots newly led, and those newly followed or with a new leader to follow.
@@ -288,11 +282,11 @@ class HeldSlots:
                 if self.has_missed_one and not leads:
                     old.synced = old.is_streamed = False
                     old.since = table.epoch
-                    self._opened(number)
+                    self._open.append(number)
                     followed.append(old)
                 continue
             new = self.held[number] = HeldSlot(row, leads, version=first_version(row.leader_epoch), since=table.epoch)
-            self._opened(number)
+            self._open.append(number)
             if old is None:
                 new.store = SlotStore(self._part_bytes)
             else:
