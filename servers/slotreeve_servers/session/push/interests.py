@@ -173,26 +173,24 @@ class Interests:
     def _declare_waiting(self) -> None:
         """Send the declarations whose slots have a leader that is linked; those of some slots in the next turn, where
         there are very many."""
-        requests = _Declarations(self._routes)
+        by_leader: dict[Peer, list[SlotInterest]] = {}
         count = 0
-        for slot, waiting in list(self._undeclared.items()):
+        for slot in list(self._undeclared | self._unwanted):
             if count >= SERVICES_PER_REQUEST:
                 self._flush.soon()
                 break
-            if not waiting:
-                del self._undeclared[slot]
-            elif (interest := requests.of(slot)) is not None:
-                del self._undeclared[slot]
-                for name in waiting:
-                    self.services[name].is_declared = True
-                copies = ((name, self.services[name].copy) for name in waiting)
-                interest.wanted.extend(Known(name, copy.version, copy.digest) for name, copy in copies)
-                count += len(waiting)
-        for slot, unwanted in list(self._unwanted.items()):
-            if (interest := requests.of(slot)) is not None:
-                interest.unwanted.extend(unwanted)
-                del self._unwanted[slot]
-        for peer, interests in requests.by_leader.items():
+            leader = self._routes.leader_of(slot)
+            if leader is None:
+                continue
+            peer, epoch = leader
+            interest = SlotInterest(slot, epoch, [], list(self._unwanted.pop(slot, ())))
+            by_leader.setdefault(peer, []).append(interest)
+            for name in self._undeclared.pop(slot, ()):
+                service = self.services[name]
+                service.is_declared = True
+                interest.wanted.append(Known(name, service.copy.version, service.copy.digest))
+            count += len(interest.wanted)
+        for peer, interests in by_leader.items():
             for part in parts_of(interests, self._outbox.part_bytes):
                 self._ask(peer, part)
 
@@ -217,29 +215,6 @@ class Interests:
                 if data_info_id not in self.services:
                     self._unwanted.setdefault(interest.slot, {})[data_info_id] = None
             self._retry.later()
-
-
-class _Declarations:
-    """The interests in the slots of one turn, by leader."""
-
-    def __init__(self, routes: Routes) -> None:
-        self._routes = routes
-        self._by_slot: dict[int, SlotInterest | None] = {}
-        self.by_leader: dict[Peer, list[SlotInterest]] = {}
-
-    def of(self, slot: int) -> SlotInterest | None:
-        """The interest in one slot; None while no leader is linked."""
-        if slot in self._by_slot:
-            return self._by_slot[slot]
-        leader = self._routes.leader_of(slot)
-        if leader is None:
-            interest = None
-        else:
-            peer, epoch = leader
-            interest = SlotInterest(slot, epoch, [], [])
-            self.by_leader.setdefault(peer, []).append(interest)
-        self._by_slot[slot] = interest
-        return interest
 
 
 def parts_of(interests: Iterable[SlotInterest], limit: int) -> Iterator[list[SlotInterest]]:
