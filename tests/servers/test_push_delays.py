@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,20 +12,10 @@ from slotreeve_protocol.client_messages import PushReceipt, Scope
 from slotreeve_protocol.orders import Orders
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.push.push_delays import LATE_AGAIN_SECONDS, PushDelays
+from slotreeve_servers.session.push.subscriber import Subscriber
 
 from tests.servers.push_scene import Scene, record
 from tests.servers.recording_outbox import a_peer
-
-
-@dataclass(eq=False)
-class Named:
-    """A subscription, by a number."""
-
-    number: int
-    client: ConnectedClient
-    behind_since: float | None = None
-    service: str = "s"
-    why_behind: str = "it waits"
 
 
 def test_the_age_of_a_push_is_the_way_to_this_server_and_the_wait_here() -> None:
@@ -57,7 +46,7 @@ def test_the_first_state_of_a_subscriber_is_no_late_change() -> None:
 
 def behind(scene: Scene) -> list[str]:
     scene.rules.delays.look(scene.outbox.now())
-    return [one.why_behind for one in scene.rules.delays.lagging()]
+    return [one.group.why_behind(one) for one in scene.rules.delays.lagging()]
 
 
 def test_a_subscriber_to_which_pushing_is_stopped_is_late_until_it_has_everything() -> None:
@@ -131,35 +120,36 @@ def test_the_time_to_a_receipt_is_without_the_time_for_which_the_client_kept_it(
 def test_each_subscription_is_judged_as_a_twin_that_looks_at_all_of_them_would(seed: int, steps: int) -> None:
     rng = random.Random(seed)
     delays, now = PushDelays(), 0.0
-    everybody = [Named(number, ConnectedClient(a_peer(str(number), Role.CLIENT))) for number in range(5)]
-    since: dict[int, float] = {}
-    told: set[int] = set()
+    group = Scene().group
+    everybody = [Subscriber(ConnectedClient(a_peer(name, Role.CLIENT)), (0, 0), group) for name in "abcde"]
+    since: dict[Subscriber, float] = {}
+    told: set[Subscriber] = set()
     pushed = late = 0
     again_at = 0.0
     for _ in range(steps):
         now += rng.choice((0.1, 0.4, 3.0))
         one = rng.choice(everybody)
         match rng.choice(("behind", "behind", "caught up", "forget", "look", "look")):
-            case "behind" if one.number not in since:
-                since[one.number] = now
+            case "behind" if one not in since:
+                since[one] = now
                 delays.falls_behind(one, now)
-            case "caught up" if one.number in since:
-                if one.number not in told:
+            case "caught up" if one in since:
+                if one not in told:
                     pushed += 1
-                    late += now - since[one.number] > 0.5
-                del since[one.number]
-                told.discard(one.number)
+                    late += now - since[one] > 0.5
+                del since[one]
+                told.discard(one)
                 delays.caught_up(one, now)
-            case "forget" if one.number in since:
-                del since[one.number]
-                told.discard(one.number)
+            case "forget" if one in since:
+                del since[one]
+                told.discard(one)
                 delays.forget(one)
             case "look":
-                new = {number for number, at in since.items() if at < now - 0.5} - told
+                new = {one for one, at in since.items() if at < now - 0.5} - told
                 told |= new
                 found = len(told) if now >= again_at else len(new)
                 again_at = now + LATE_AGAIN_SECONDS if now >= again_at else again_at
                 pushed, late = pushed + found, late + found
                 delays.look(now)
-                assert {one.number for one in everybody if one in set(delays.lagging())} == told
+                assert set(delays.lagging()) == told
     assert (delays.objective.pushed, delays.objective.late) == (pushed, late)

@@ -65,11 +65,12 @@ class SessionDelays:
 
     def _lagging(self, now: float, service: str) -> Iterator[Lagging]:
         for one in self._pushes.lagging():
-            if service and one.service != service:
+            if service and one.group.data_info_id != service:
                 continue
             assert one.behind_since is not None
             peer = one.client.peer
-            yield Lagging(peer.node, peer.address, one.service, now - one.behind_since, one.why_behind)
+            why = one.group.why_behind(one)
+            yield Lagging(peer.node, peer.address, one.group.data_info_id, now - one.behind_since, why)
         slots = (self._slot_of(service),) if service else None
         yield from self._writes.long_waits(self._pushes.objective.limit_seconds, slots)
 

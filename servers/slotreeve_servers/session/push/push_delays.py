@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Protocol
 
 from slotreeve_servers.node.settings import ObjectiveSettings
 from slotreeve_servers.node.timings import Timing
-from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.push.objective import KeptObjective
+from slotreeve_servers.session.push.subscriber import Subscriber
 
 LOOK_SECONDS = 1.0
 LATE_AGAIN_SECONDS = 10.0
@@ -18,26 +17,6 @@ for as long as pushing is stopped, though nothing is pushed."""
 MOST_MOVED = 2_000
 RECEIPT_PAUSE_SECONDS = 0.01
 """Between two pushes whose receipts are timed."""
-
-
-class Lacking(Protocol):
-    """A subscription as this module sees it.
-
-    Attributes:
-        client: whose it is.
-        behind_since: the birth of the oldest change that it lacks, on the server's clock; None: it lacks none.
-    """
-
-    client: ConnectedClient
-    behind_since: float | None
-
-    @property
-    def service(self) -> str:
-        """The data info id."""
-
-    @property
-    def why_behind(self) -> str:
-        """Why it was not pushed to, for people."""
 
 
 class PushDelays:
@@ -56,8 +35,8 @@ class PushDelays:
     def __init__(self) -> None:
         self.waits, self.ages, self.receipts = Timing(), Timing(), Timing()
         self.objective = KeptObjective(ObjectiveSettings())
-        self._behind: OrderedDict[Lacking, None] = OrderedDict()
-        self._overdue: dict[Lacking, None] = {}
+        self._behind: OrderedDict[Subscriber, None] = OrderedDict()
+        self._overdue: dict[Subscriber, None] = {}
         self._again_at = self.next_receipt_at = 0.0
 
     def pushed(self, seconds: float, times: int) -> None:
@@ -66,12 +45,12 @@ class PushDelays:
             self.ages.took(seconds, times)
             self.objective.took(seconds, times)
 
-    def falls_behind(self, subscriber: Lacking, born: float) -> None:
+    def falls_behind(self, subscriber: Subscriber, born: float) -> None:
         """A change was not pushed to this subscriber, which lacked nothing before."""
         subscriber.behind_since = born
         self._behind[subscriber] = None
 
-    def caught_up(self, subscriber: Lacking, now: float) -> None:
+    def caught_up(self, subscriber: Subscriber, now: float) -> None:
         """A subscriber that was behind was sent all that it lacked."""
         assert subscriber.behind_since is not None
         seconds = now - subscriber.behind_since
@@ -80,7 +59,7 @@ class PushDelays:
             self.objective.took(seconds)
         self.forget(subscriber)
 
-    def forget(self, subscriber: Lacking) -> None:
+    def forget(self, subscriber: Subscriber) -> None:
         """It lacks nothing any more, or has ended its subscription."""
         subscriber.behind_since = None
         self._behind.pop(subscriber, None)
@@ -109,6 +88,6 @@ class PushDelays:
         """Number of subscriptions that lack a change for longer than the objective admits."""
         return len(self._overdue)
 
-    def lagging(self) -> Iterator[Lacking]:
+    def lagging(self) -> Iterator[Subscriber]:
         """Those subscriptions."""
         return iter(self._overdue)

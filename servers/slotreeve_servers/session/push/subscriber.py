@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from slotreeve.model.datum import NO_VERSION
 
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.push.push_frames import PushFrames
 
-
-class PushedService(Protocol):
-    """The group of subscribers that this one belongs to.
-
-    Attributes:
-        data_info_id: the service.
-    """
-
-    data_info_id: str
-
-    def why_behind(self, subscriber: Subscriber) -> str:
-        """Why this subscriber was not pushed to, for people."""
+if TYPE_CHECKING:
+    from slotreeve_servers.session.push.push import PushGroup
 
 
 @dataclass(eq=False, slots=True, repr=False)
@@ -34,14 +24,14 @@ class Subscriber:
         whole: version of the last push that carried the whole service.
         known: version and digest of the copy that the client had when it subscribed, until the first push.
         parted: the push whose parts are on their way. ``sent``: number of its parts that were sent.
-        behind_since: see :class:`slotreeve_servers.session.push.push_delays.Lacking`.
+        behind_since: the birth of the oldest change that it lacks, on the server's clock; None: it lacks none.
         timed: version of the push whose receipt is waited for, to see how long it takes; 0: none. ``timed_at``: when
             it was sent.
     """
 
     client: ConnectedClient
     known: tuple[int, int]
-    _group: PushedService
+    group: PushGroup
     version: int = NO_VERSION
     in_flight: list[int] = field(default_factory=list)
     whole: int = NO_VERSION
@@ -50,13 +40,3 @@ class Subscriber:
     behind_since: float | None = None
     timed: int = NO_VERSION
     timed_at: float = 0.0
-
-    @property
-    def service(self) -> str:
-        """The data info id."""
-        return self._group.data_info_id
-
-    @property
-    def why_behind(self) -> str:
-        """Why it was not pushed to, for people."""
-        return self._group.why_behind(self)
