@@ -20,7 +20,7 @@ class Scene:
         self.outbox, self.routes = RecordingOutbox(), Routes()
         self.data = a_peer("data-1", Role.DATA)
         self.routes.opened(self.data)
-        self.arrivals = Arrivals(self.outbox, self.routes, self)
+        self.arrivals = Arrivals(self.outbox, self.routes, self.let_in)
         self.inside: list[str] = []
 
     def let_in(self, client: ConnectedClient) -> None:

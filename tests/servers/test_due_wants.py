@@ -26,7 +26,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.outbox, self.log = RecordingOutbox(), list[tuple[str, str]]()
-        self.due = DueWants(self.outbox, self, self, ClientLimits(SessionSettings()))
+        self.due = DueWants(self.outbox, self.subscribe, self.unsubscribe, self.slot, ClientLimits(SessionSettings()))
         self.clients = [ConnectedClient(a_peer(name, Role.CLIENT)) for name in "abc"]
 
     def slot(self, data_info_id: str) -> int:

@@ -128,8 +128,11 @@ class SessionCore:
         self._due_pushes = DuePushes(outbox)
         pushes = self._pushes = PushRules(outbox, rules, node.zone, self._orders, events, history, self._due_pushes)
         self.interests = Interests(self.routes, pushes)
-        self._wants = DueWants(outbox, self.interests, self.registrations, self._limits)
-        self._arrivals = Arrivals(outbox, self.routes, self)
+        self._wants = DueWants(
+            outbox, self.interests.subscribe, self.interests.unsubscribe, self.registrations.slot, self._limits
+        )
+        self._sessions = SessionList(outbox)
+        self._arrivals = Arrivals(outbox, self.routes, self._sessions.send_to)
         newer_view = NewerView(outbox, self.membership)
         self.leaders = SlotLeaders(
             outbox, self.routes, self.writes, self.interests, self.registrations, self._arrivals, newer_view
@@ -144,7 +147,6 @@ class SessionCore:
         self._leases = ClientLeases(rules.client_lease_seconds)
         self._frozen = FrozenClients(outbox, self._leases, self.clients, self.registrations)
         self.isolation = Isolation(outbox, self.routes, self.membership, newer_view, self.clients, node.process_id)
-        self._sessions = SessionList(outbox)
         self._stops = False
         self._leaving = Places(outbox, LEAVING_AT_ONCE, self._send_away)
         self._compacted_at = outbox.now()
@@ -240,10 +242,6 @@ class SessionCore:
         reason = f"another client, at {namesake.peer.address}, has the id {client.peer.node!r}"
         log.error("ALARM: the client at %s is refused: %s; each needs an id of its own", client.peer.address, reason)
         self._outbox.close(client.peer, f"{reason}; this one needs an id of its own")
-
-    def let_in(self, client: ConnectedClient) -> None:
-        """Let the client send its records and subscriptions: it waits for the list of session servers."""
-        self._sessions.send_to(client)
 
     def _on_ping(self, peer: Peer, message: Ping) -> Pong:
         client = self.clients.get(peer)

@@ -8,9 +8,8 @@ other clients publish.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from slotreeve_protocol.slot_messages import Presence
 
@@ -23,21 +22,18 @@ AT_ONCE = 32
 """So many clients may send their records again at the same time."""
 
 
-class Host(Protocol):
-    """The core that lets clients in."""
-
-    def let_in(self, client: ConnectedClient) -> None:
-        """The client may send from now on."""
-
-
 class Arrivals:
-    """The clients that have not sent everything again, and among them those that wait to be let in."""
+    """The clients that have not sent everything again, and among them those that wait to be let in.
 
-    def __init__(self, outbox: Outbox, routes: Routes, host: Host) -> None:
+    Args:
+        let_in: is called with each client that may send from now on.
+    """
+
+    def __init__(self, outbox: Outbox, routes: Routes, let_in: Callable[[ConnectedClient], None]) -> None:
         self._outbox, self._routes = outbox, routes
-        self._arriving: dict[ConnectedClient, None] = {}
-        self._connections: Counter[str] = Counter()
-        self._places = Places(outbox, AT_ONCE, host.let_in)
+        # By client id: the connections that arrive.
+        self._arriving: dict[str, set[ConnectedClient]] = {}
+        self._places = Places(outbox, AT_ONCE, let_in)
         self._to_tell: dict[str, None] = {}
         self._left: list[str] = []
         self._tell = TurnEnd(outbox, self._send_presence)
@@ -75,7 +71,7 @@ class Arrivals:
         if client.records:
             self._left.append(client.peer.node)
             self._tell.soon()
-        if client in self._arriving:
+        if client in self._arriving.get(client.peer.node, ()):
             self._outbox.after(seconds, partial(self._arrived, client))
 
     def _leave_place(self, client: ConnectedClient) -> None:
@@ -87,27 +83,23 @@ class Arrivals:
             self._places.leave(client)
 
     def _arrives(self, client: ConnectedClient) -> None:
-        self._arriving[client] = None
-        self._connections[client.peer.node] += 1
+        self._arriving.setdefault(client.peer.node, set()).add(client)
         self._tell_of(client.peer.node)
 
     def _arrived(self, client: ConnectedClient) -> None:
         """It has arrived with the last connection of it that arrives: it may have connected twice, and the two
         connections may open and end here in any order."""
-        if client not in self._arriving:
-            return
-        del self._arriving[client]
         client_id = client.peer.node
-        self._connections[client_id] -= 1
-        if not self._connections[client_id]:
-            del self._connections[client_id]
+        arriving = self._arriving.get(client_id, set())
+        arriving.discard(client)
+        if not arriving and self._arriving.pop(client_id, None) is not None:
             self._tell_of(client_id)
 
     # --- the data servers are told -----------------------------------------------------------------------------------
 
     def link_opened(self, peer: Peer) -> None:
         """The link to a data server is up: it needs every client that arrives, and forgets those of the link before."""
-        self._outbox.send(peer, Presence(list(self._connections), []))
+        self._outbox.send(peer, Presence(list(self._arriving), []))
 
     def _tell_of(self, client_id: str) -> None:
         self._to_tell[client_id] = None
@@ -116,6 +108,6 @@ class Arrivals:
     def _send_presence(self) -> None:
         """Send what holds at the end of the turn: a client may have left and come back within it."""
         (changed, self._to_tell), (left, self._left) = (self._to_tell, {}), (self._left, [])
-        arriving = [client_id for client_id in changed if client_id in self._connections]
-        arrived = [client_id for client_id in changed if client_id not in self._connections]
+        arriving = [client_id for client_id in changed if client_id in self._arriving]
+        arrived = [client_id for client_id in changed if client_id not in self._arriving]
         send_to_all(self._outbox, list(self._routes.linked.values()), Presence(arriving, arrived, left))

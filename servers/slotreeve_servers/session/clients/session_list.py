@@ -35,7 +35,7 @@ class SessionList:
         self._outbox.pace(self._send_newest, is_patient=True)
 
     def send_to(self, client: ConnectedClient) -> None:
-        """Let this client in."""
+        """Let this client send its records and subscriptions: it waits for the list."""
         self._outbox.send(client.peer, self._sessions)
 
     def _send_newest(self) -> Iterator[None]:

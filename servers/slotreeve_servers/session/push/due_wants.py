@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
 
 from slotreeve.errors import AccessError, Forbidden, ModelError, SlotreeveError
 from slotreeve.model.rights import Right
@@ -24,32 +23,24 @@ MOST_WAITING = 100_000
 """So many wants of one client wait at most. One that sends more, faster than they are carried out, is disconnected."""
 
 
-class WantedServices(Protocol):
-    """All services with subscribers, as this queue sees them."""
-
-    def subscribe(self, client: ConnectedClient, want: Want, slot: int) -> None:
-        """Push a service to the client from now on."""
-
-    def unsubscribe(self, client: ConnectedClient, data_info_id: str, scopes: Iterable[Scope]) -> None:
-        """No longer push a service to the client under these scopes."""
-
-
-class SlotsOfServices(Protocol):
-    """Knows the slot of each service."""
-
-    def slot(self, data_info_id: str) -> int:
-        """The slot of the service.
-
-        Raises:
-            ModelError: this cannot be a data info id.
-        """
-
-
 class DueWants:
-    """The wants of each client, in the order in which they came. The clients take turns."""
+    """The wants of each client, in the order in which they came. The clients take turns.
 
-    def __init__(self, outbox: Outbox, services: WantedServices, slots: SlotsOfServices, limits: ClientLimits) -> None:
-        self._outbox, self._services, self._slots, self._limits = outbox, services, slots, limits
+    Args:
+        subscribe, unsubscribe: carry them out; the former with the slot of the service.
+        slot_of: the slot of a data info id; it raises ModelError where the id cannot be one.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        subscribe: Callable[[ConnectedClient, Want, int], None],
+        unsubscribe: Callable[[ConnectedClient, str, tuple[Scope, ...]], None],
+        slot_of: Callable[[str], int],
+        limits: ClientLimits,
+    ) -> None:
+        self._outbox, self._subscribe, self._unsubscribe = outbox, subscribe, unsubscribe
+        self._slot_of, self._limits = slot_of, limits
         self._waiting: dict[ConnectedClient, deque[deque[Want | Unsubscribe]]] = {}
         self._numbers: Counter[ConnectedClient] = Counter()
 
@@ -95,20 +86,20 @@ class DueWants:
         refused = list[SlotreeveError]()
         for want in wants:
             if isinstance(want, Unsubscribe):
-                self._services.unsubscribe(client, want.data_info_id, (want.scope,))
+                self._unsubscribe(client, want.data_info_id, (want.scope,))
                 continue
             try:
                 if client.permit is not None:
                     client.permit.check(Right.READ, want.data_info_id)
                 self._limits.check_subscription(client, want.data_info_id)
-                slot = self._slots.slot(want.data_info_id)
+                slot = self._slot_of(want.data_info_id)
             except (ModelError, AccessError) as error:
                 self._outbox.send(client.peer, NotPushed(want.data_info_id, want.scope, error.code, str(error)))
                 refused.append(error)
                 if isinstance(error, Forbidden):
                     self._outbox.denied(client.peer, str(error))
             else:
-                self._services.subscribe(client, want, slot)
+                self._subscribe(client, want, slot)
         if refused:
             told = "%d subscriptions of %s are refused; the first: %s"
             client.peer.complain(log, told, len(refused), client.peer.node, str(refused[0])[:LONGEST_COMPLAINT])
