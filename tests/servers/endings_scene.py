@@ -52,7 +52,7 @@ class EndingsScene:
         self.brake = Brake(limits_of(rules))
         self.endings = Endings(self.outbox, self.slots, self, self.sessions, rules, self.brake)
         self.endings.leases = self
-        self.lost_clients = LostClients(self.outbox, self.slots, self, self.sessions, self.endings, rules)
+        self.lost_clients = LostClients(self.outbox, self.slots, self, self.sessions, self.endings)
         self.answers, self.confirms, self.heard = True, True, True
         self.regained_at = -math.inf
         self.reasons: dict[str, str] = {}

@@ -111,7 +111,7 @@ class DataCore:
         self._sessions = SessionServers(CURRENT_HEARTBEATS * heartbeat_seconds)
         self._brake = Brake(limits_of(rules))
         self.endings = Endings(outbox, self.slots, self, self._sessions, rules, self._brake, events)
-        self.lost_clients = LostClients(outbox, self.slots, self, self._sessions, self.endings, rules)
+        self.lost_clients = LostClients(outbox, self.slots, self, self._sessions, self.endings)
         self._in_sync = InSync(outbox, self.slots, self._streams, self.membership)
         self._streams.begun = self._in_sync.stream_begun
         self._streams.anew = self._in_sync.begins_anew
@@ -155,7 +155,6 @@ class DataCore:
         """The operator has changed the rules."""
         self._rules, self._brake.limits = rules, limits_of(rules)
         self.endings.rules_changed(rules)
-        self.lost_clients.rules_changed(rules)
 
     # --- the table names the slots that this server holds -----------------------------------------------------------
 

@@ -219,7 +219,7 @@ class LargeLoss:
         rules = DataSettings()
         brake = Brake(limits_of(rules))
         self.endings = Endings(self.outbox, self.slots, self, self.sessions, rules, brake)
-        self.lost_clients = LostClients(self.outbox, self.slots, self, self.sessions, self.endings, rules)
+        self.lost_clients = LostClients(self.outbox, self.slots, self, self.sessions, self.endings)
         self.sessions.opened(a_peer("session-2", Role.SESSION))
 
     def store(self, slot: HeldSlot, write: SlotWrite, reasons: Mapping[str, str] = NO_REASONS) -> None:

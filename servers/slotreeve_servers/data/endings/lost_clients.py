@@ -15,7 +15,6 @@ from slotreeve_servers.data.endings.ending import LostRecord
 from slotreeve_servers.data.endings.ending_rounds import SlotWriter
 from slotreeve_servers.data.endings.endings import Endings
 from slotreeve_servers.data.endings.sessions import LINK_SILENCE_SECONDS, SessionServers
-from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.outbox import Outbox, Peer
 
@@ -32,18 +31,13 @@ class LostClients:
         writer: SlotWriter,
         sessions: SessionServers,
         endings: Endings,
-        rules: DataSettings,
     ) -> None:
-        self._outbox, self._slots, self._writer, self._sessions = outbox, slots, writer, sessions
-        self._endings, self._rules = endings, rules
+        self._outbox, self._slots, self._writer = outbox, slots, writer
+        self._sessions, self._endings = sessions, endings
         # By session process: the number of the connection that tells who arrives there.
         self._telling: dict[str, int] = {}
         self._to_search: OrderedDict[tuple[str, int], None] = OrderedDict()
         self._searching = ""  # the process for which a slot is searched now, in parts; none while it is empty
-
-    def rules_changed(self, rules: DataSettings) -> None:
-        """The operator has changed the rules."""
-        self._rules = rules
 
     # --- what session servers report ---------------------------------------------------------------------------------
 
@@ -128,12 +122,13 @@ class LostClients:
         The connections of a process that is gone are closed. If it was only frozen, it connects again and is compared
         with: its clients may never have noticed anything, and then nobody else sends what ends here meanwhile.
         """
-        grace = self._rules.session_grace_seconds
         gone, back = self._sessions.look(self.is_linked)
         for process_id in back:
             self._endings.process_is_back(process_id)
         for process_id in gone:
-            log.warning("session process %s is gone; its clients have %g s to return", process_id, grace)
+            log.warning(
+                "session process %s is gone; its clients have %g s to return", process_id, self._endings.grace_seconds
+            )
             self._endings.process_is_gone(process_id)
             self._telling.pop(process_id, None)
             self._to_search.update(((process_id, slot.slot.id), None) for slot in self._slots.led())
