@@ -67,7 +67,7 @@ class Listings:
     def listed(self, wish: _Wish, led: Mapping[Peer, list[tuple[int, int]]], answers: list[Services]) -> None:
         """Every leader has listed its slots."""
         if self._routes.led() != led:
-            self._again(wish, "a slot has another leader now")
+            self.again(wish, "a slot has another leader now")
         else:
             self._answer(wish, self._together(answers))
 
@@ -90,11 +90,8 @@ class Listings:
             services = Services(seen, upto)
         self._outbox.reply(wish.request, services)
 
-    def failed(self, wish: _Wish, why: str) -> None:
-        """A leader has not listed its slots."""
-        self._again(wish, why)
-
-    def _again(self, wish: _Wish, why: str) -> None:
+    def again(self, wish: _Wish, why: str) -> None:
+        """A leader has not listed its slots: ask all of them again, until the deadline."""
         if self._outbox.now() < wish.deadline:
             self._waits.add(EVERY_SLOT, wish, wish.deadline)
         else:
@@ -143,4 +140,4 @@ class _Turn:
 
     def _fail(self, why: str) -> None:
         self._answers = None
-        self._listings.failed(self._wish, why)
+        self._listings.again(self._wish, why)

@@ -158,7 +158,4 @@ class Lookups:
     ) -> None:
         asked.answered(reply)
         lookup.answered(reply, error)
-        if asked.waiting:
-            self._go_on(leader, asked)
-        elif not asked.open:
-            self._forget_idle(leader, asked)
+        self._go_on(leader, asked)

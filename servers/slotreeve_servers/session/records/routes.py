@@ -73,11 +73,7 @@ class Routes:
         """The leader of ``slot`` and its epoch; None while no leader is known or linked."""
         if slot >= len(self.slots):
             return None
-        if self._ahead:
-            leader, epoch = self._row(slot)
-        else:
-            row = self.slots[slot]
-            leader, epoch = row.leader, row.leader_epoch
+        leader, epoch = self._row(slot)
         peer = self.linked.get(leader or "")
         return None if peer is None else (peer, epoch)
 
