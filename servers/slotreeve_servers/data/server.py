@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from slotreeve_protocol.meta_messages import Stopping
-from slotreeve_protocol.people_messages import GetSettings
 
 from slotreeve_servers.data.core import DataCore
 from slotreeve_servers.node.counted import UNREADABLE
@@ -12,30 +11,21 @@ from slotreeve_servers.node.history_requests import add_history
 from slotreeve_servers.node.readiness import Condition
 from slotreeve_servers.node.server import MemberServer
 from slotreeve_servers.node.timings import Timing
-from slotreeve_servers.settings import Settings
 
 
 class DataServer(MemberServer):
     """One data process. ``start`` listens and joins; ``stop`` hands over its slots and leaves."""
 
+    core: DataCore
+
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
-        self._rules = environment.settings.data
-        heartbeat_seconds = environment.settings.meta.heartbeat_seconds
+        rules, heartbeat_seconds = environment.settings.data, environment.settings.meta.heartbeat_seconds
         self.core = DataCore(
-            self._peers, environment.node, self._rules, heartbeat_seconds, environment.events, environment.history
+            self._peers, environment.node, rules, heartbeat_seconds, environment.events, environment.history
         )
         add_history(self.core.handlers, self._peers, environment.history, of_services=True)
-        self.core.handlers.requests[GetSettings] = self._on_get_settings
-        self.settings_in_force.follow(self._settings_changed)
-
-    def _settings_changed(self, settings: Settings) -> None:
-        self._rules = settings.data
-        self.core.rules_changed(settings.data)
-
-    def counters(self) -> dict[str, int]:
-        """What the core counts, and what every server counts."""
-        return {**self.core.counters(), **self._common_counters()}
+        self.settings_in_force.follow(lambda settings: self.core.rules_changed(settings.data))
 
     def timings(self) -> dict[str, Timing]:
         """What every server times, and the stages of the way of changes."""
@@ -47,21 +37,6 @@ class DataServer(MemberServer):
         problem = f"{len(unsettled)} slots are being taken over or copied" if unsettled else ""
         return [*super().readiness(), Condition("slots", problem)]
 
-    async def start(self) -> None:
-        """Listen, then join the cluster.
-
-        Raises:
-            AddressInUse: the address cannot be bound.
-        """
-        core = self.core
-        await self._listen(self._dispatcher(core.handlers, core, self))
-        self._link_up(
-            core.membership,
-            self._dispatcher(core.membership.handlers, core.membership),
-            self._dispatcher(core.leaders.handlers, core.leaders),
-        )
-        core.start()
-
     async def stop(self, how: Stopping = Stopping.FOR_GOOD) -> None:
         """Hand over the slots (``how`` NO: do not), leave the cluster, close every connection.
 
@@ -69,7 +44,7 @@ class DataServer(MemberServer):
         follower. Either way it takes at most ``data.drain_seconds``.
         """
         if how is not Stopping.NO:
-            await self._wait_until_it_may_leave(how, self._rules.drain_seconds)
+            await self._wait_until_it_may_leave(how, self.settings_in_force.settings.data.drain_seconds)
         if how is Stopping.FOR_A_RESTART:
             await self._leave("stopped for a restart", self._environment.settings.meta.restart_seconds)
         else:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import Protocol
 
 from slotreeve.errors import Refused, SlotreeveError
 from slotreeve.ports import Listener, Message
@@ -150,32 +151,61 @@ class _MetaLinks:
         self._links.aim({name: Target(address) for name, address in addresses.items()})
 
 
+class LinkedCore(PeerOwner, Protocol):
+    """The part of a core that takes what comes over links of one kind."""
+
+    handlers: Handlers
+
+
+class MemberCore(LinkedCore, CountersSource, Protocol):
+    """The core of a data or session server."""
+
+    membership: Membership
+
+    @property
+    def leaders(self) -> LinkedCore:
+        """The links to the data servers that lead slots."""
+
+    def start(self) -> None:
+        """Begin the upkeep."""
+
+
 class MemberServer(NodeServer):
     """A data or session server: links to every meta server and to data servers, and a planned way out."""
 
-    def __init__(self, environment: Environment) -> None:
-        super().__init__(environment)
-        self._membership: Membership | None = None
+    core: MemberCore
 
-    def _link_up(self, membership: Membership, meta_servers: Dispatcher, data_servers: Dispatcher) -> None:
-        """Connect to the meta servers of the configuration, and be ready to connect to data servers."""
-        environment = self._environment
-        self._membership = membership
+    def counters(self) -> dict[str, int]:
+        """What the core counts, and what every server counts."""
+        return {**self.core.counters(), **self._common_counters()}
+
+    async def start(self) -> None:
+        """Listen, then join the cluster.
+
+        Raises:
+            AddressInUse: the address cannot be bound.
+        """
+        core, membership, environment = self.core, self.core.membership, self._environment
+        core.handlers.requests[GetSettings] = self._on_get_settings
+        await self._listen(self._dispatcher(core.handlers, core, self))
+        meta_servers = self._dispatcher(membership.handlers, membership)
+        data_servers = self._dispatcher(core.leaders.handlers, core.leaders)
         maker = LinkMaker(environment.transport, self._clock, environment.hello, self._peers.attention)
         self._peers.links = Links(maker, self._supervisor, data_servers)
         meta_links = Links(maker, self._supervisor, meta_servers, self._refused)
         membership.settings = self.settings_in_force
         membership.places = _MetaLinks(meta_links, environment.meta_servers)
         membership.start()
+        core.start()
 
     @property
     def view(self) -> View:
         """The newest view of the cluster that this server knows."""
-        return self._membership.view if self._membership is not None else NO_VIEW
+        return self.core.membership.view
 
     def readiness(self) -> list[Condition]:
         """The checks of every server, and that the meta leader counts this process as a member."""
-        refusal = self._membership.refusal if self._membership is not None else ""
+        refusal = self.core.membership.refusal
         return [*super().readiness(), membership_check(self.view, self._environment.node.process_id, refusal)]
 
     def _refused(self, error: Refused) -> None:
@@ -186,9 +216,9 @@ class MemberServer(NodeServer):
 
     async def _wait_until_it_may_leave(self, stopping: Stopping, seconds: float) -> None:
         """Announce the stop and wait until the leader agrees: at most ``seconds``, and only while a leader answers."""
-        membership, interval = self._membership, self._environment.settings.meta.heartbeat_seconds
-        if membership is None:
+        if self._listener is None:
             return
+        membership, interval = self.core.membership, self._environment.settings.meta.heartbeat_seconds
         membership.announce_stop(stopping)
         deadline = self._clock.now() + seconds
         unanswered = self._clock.now() + 2 * interval
@@ -199,7 +229,7 @@ class MemberServer(NodeServer):
 
     async def _leave(self, reason: str, back_in_seconds: float = 0.0) -> None:
         """Tell the leader that this server stops on purpose; a leader that is not reached notices it by itself."""
-        leader = self._membership.leader if self._membership is not None else None
+        leader = self.core.membership.leader
         if leader is None:
             return
         try:
