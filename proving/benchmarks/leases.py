@@ -17,7 +17,7 @@ from slotreeve.ports import Message
 from slotreeve_protocol.codec import decode_frame, encode_message
 from slotreeve_protocol.lease_messages import KeepLeases, LeaseTerms, SlotLeases
 from slotreeve_servers.data.core import UPKEEP_SECONDS
-from slotreeve_servers.data.endings.brake import Brake, limits_of
+from slotreeve_servers.data.endings.brake import Brake
 from slotreeve_servers.data.endings.endings import Endings
 from slotreeve_servers.data.endings.lease_keeper import LeaseKeeper
 from slotreeve_servers.data.endings.sessions import SessionServers
@@ -65,7 +65,7 @@ def main() -> None:
     streams = Streams(outbox, slots, NewerView(outbox, membership))
     confirmations = FollowerConfirmations(outbox, streams, InSync(outbox, slots, streams, membership))
     writer, rules, sessions = Writer(outbox), DataSettings(), SessionServers()
-    endings = Endings(outbox, slots, writer, sessions, rules, Brake(limits_of(rules)))
+    endings = Endings(outbox, slots, writer, sessions, rules, Brake(rules))
     keeper = endings.leases = LeaseKeeper(outbox, slots, membership, confirmations, endings, writer)
     request = Request(Peer("session-1", Role.SESSION, "s"), 1)
     sessions.opened(request.peer)

@@ -10,7 +10,7 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_events.history import NO_REASONS
 from slotreeve_protocol.slot_messages import Answers, Confirm, Presence, SlotWrite
-from slotreeve_servers.data.endings.brake import Brake, limits_of
+from slotreeve_servers.data.endings.brake import Brake
 from slotreeve_servers.data.endings.ending import HeldLease, LostRecord
 from slotreeve_servers.data.endings.endings import Endings
 from slotreeve_servers.data.endings.lost_clients import LostClients
@@ -49,7 +49,7 @@ class EndingsScene:
         self.table(*["data-1"] * slots)
         for slot in self.slots.led():
             slot.serve()
-        self.brake = Brake(limits_of(rules))
+        self.brake = Brake(rules)
         self.endings = Endings(self.outbox, self.slots, self, self.sessions, rules, self.brake)
         self.endings.leases = self
         self.lost_clients = LostClients(self.outbox, self.slots, self, self.sessions, self.endings)

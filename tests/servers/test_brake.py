@@ -8,11 +8,17 @@ from hypothesis import strategies as st
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot
 from slotreeve_protocol.leases import lease_record
-from slotreeve_servers.data.endings.brake import Brake, BrakeLimits
+from slotreeve_servers.data.endings.brake import Brake
 from slotreeve_servers.data.endings.ending import Ending, HeldLease, LostRecord
+from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots.slots import HeldSlot
 
 SLOT = HeldSlot(Slot(0, "data-1", 1, ()), True)
+
+
+def a_brake(few: int, share: float, hold_seconds: float = 60.0) -> Brake:
+    rules = DataSettings(brake_few=few, brake_share=share, brake_window_seconds=10.0, brake_hold_seconds=hold_seconds)
+    return Brake(rules)
 
 
 def lost(client: str, service: str = "s") -> Ending:
@@ -38,7 +44,7 @@ def let_end(brake: Brake, *endings: Ending, now: float, server: int = 10, size: 
 
 
 def test_the_brake_forgets_what_ended_before_its_window() -> None:
-    brake = Brake(BrakeLimits(1, 0.0, 10.0, 60.0))
+    brake = a_brake(1, 0.0)
     assert let_end(brake, lost("a"), now=0.0) == 1
     assert let_end(brake, lost("a"), now=9.0) == 1  # the same client
     assert let_end(brake, lost("b"), now=9.9) == 0
@@ -48,26 +54,26 @@ def test_the_brake_forgets_what_ended_before_its_window() -> None:
 
 def test_a_share_of_nought_allows_nothing_and_one_of_all_allows_most() -> None:
     for share, ended in ((0.0, 0), (1.0, 5)):
-        brake = Brake(BrakeLimits(0, share, 10.0, 60.0))
+        brake = a_brake(0, share)
         assert let_end(brake, *[lost(f"c{n}") for n in range(5)], now=0.0, server=100, size=100) == ended
 
 
 def test_leases_and_clients_count_alike() -> None:
-    brake = Brake(BrakeLimits(1, 0.0, 10.0, 60.0))
+    brake = a_brake(1, 0.0)
     assert let_end(brake, lease("l"), now=0.0) == 1
     assert let_end(brake, lost("a"), now=1.0) == 0
     assert sum(brake.held.values()) == 1
 
 
 def test_a_large_share_of_all_is_held_although_each_service_loses_few() -> None:
-    brake = Brake(BrakeLimits(3, 0.2, 10.0, 60.0))
+    brake = a_brake(3, 0.2)
     ends = [lost(f"c{n}", f"s{n}") for n in range(5)]
     assert let_end(brake, *ends, now=0.0, server=20) == 0
     assert let_end(brake, *ends, now=0.0, server=26, size=100) == 5
 
 
 def test_the_clients_of_a_large_service_are_held_and_those_of_others_are_not() -> None:
-    brake = Brake(BrakeLimits(3, 0.2, 10.0, 60.0))
+    brake = a_brake(3, 0.2)
     many = [lost(f"c{n}") for n in range(5)]
     few = [lost(f"d{n}", "t") for n in range(2)]
     assert let_end(brake, *many, *few, now=0.0, server=1000, size=20) == 2
@@ -75,7 +81,7 @@ def test_the_clients_of_a_large_service_are_held_and_those_of_others_are_not() -
 
 
 def test_what_is_in_doubt_is_held() -> None:
-    brake = Brake(BrakeLimits(3, 0.2, 10.0, 60.0))
+    brake = a_brake(3, 0.2)
     look = brake.look(lambda: 10, 0.0)
     one = lost("a")
     look.add(one)
@@ -85,7 +91,7 @@ def test_what_is_in_doubt_is_held() -> None:
 
 
 def test_nothing_is_held_longer_than_the_longest_time_unless_an_order_freezes_it() -> None:
-    brake = Brake(BrakeLimits(0, 0.0, 10.0, 60.0))
+    brake = a_brake(0, 0.0)
     assert not brake.has_held_longest(5.0, 64.9)
     assert brake.has_held_longest(5.0, 65.0)
     brake.freeze(True, 65.0)
@@ -96,7 +102,7 @@ def test_nothing_is_held_longer_than_the_longest_time_unless_an_order_freezes_it
 
 
 def test_nothing_ends_while_an_order_freezes_ends_and_that_is_no_alarm(caplog: pytest.LogCaptureFixture) -> None:
-    brake = Brake(BrakeLimits(64, 0.2, 10.0, 60.0))
+    brake = a_brake(64, 0.2)
     brake.freeze(True, 0.0)
     assert let_end(brake, lost("a"), now=10_000.0) == 0
     assert caplog.records == []
@@ -105,7 +111,7 @@ def test_nothing_ends_while_an_order_freezes_ends_and_that_is_no_alarm(caplog: p
 
 
 def test_an_alarm_says_how_many_are_held_and_of_which_services(caplog: pytest.LogCaptureFixture) -> None:
-    brake = Brake(BrakeLimits(0, 0.0, 10.0, 60.0))
+    brake = a_brake(0, 0.0)
     assert let_end(brake, lost("a"), lost("b"), lost("a", "t"), now=0.0) == 0
     assert let_end(brake, lost("a"), now=1.0) == 0
     (record,) = caplog.records
@@ -122,7 +128,7 @@ def test_an_alarm_says_how_many_are_held_and_of_which_services(caplog: pytest.Lo
 def test_what_ends_and_what_is_held_is_all_that_is_due_and_nothing_is_held_for_ever(
     services: dict[str, tuple[int, int]], age: float
 ) -> None:
-    brake, ends = Brake(BrakeLimits(3, 0.2, 10.0, 30.0)), list[Ending]()
+    brake, ends = a_brake(3, 0.2, 30.0), list[Ending]()
     for name, (count, more) in services.items():
         ends += [lost(f"{name}{n}", name) for n in range(count)]
         SLOT.store.services[name] = {

@@ -24,7 +24,7 @@ from slotreeve_protocol.slot_messages import (
     SlotDigests,
     SlotWrite,
 )
-from slotreeve_servers.data.endings.brake import Brake, limits_of
+from slotreeve_servers.data.endings.brake import Brake
 from slotreeve_servers.data.endings.ending_rounds import GATHER_SECONDS
 from slotreeve_servers.data.endings.endings import Endings
 from slotreeve_servers.data.endings.sessions import SessionServers
@@ -188,7 +188,7 @@ class LeaderScene:
         sessions = SessionServers()
         sessions.opened(PEER)
         rules = DataSettings()
-        brake = Brake(limits_of(rules))
+        brake = Brake(rules)
         self.endings = Endings(self.outbox, self.slots, self.leadership, sessions, rules, brake)
         self.side = SessionComparison(PEER.process_id, self.slots, self.endings, self.leadership, self.counters)
 

@@ -39,7 +39,7 @@ from slotreeve_servers.data.announcing.delays import DataDelays
 from slotreeve_servers.data.announcing.interest import SessionInterests
 from slotreeve_servers.data.announcing.listing import Listing
 from slotreeve_servers.data.announcing.pages import Pages
-from slotreeve_servers.data.endings.brake import Brake, limits_of
+from slotreeve_servers.data.endings.brake import Brake
 from slotreeve_servers.data.endings.endings import Endings
 from slotreeve_servers.data.endings.lease_keeper import LeaseKeeper
 from slotreeve_servers.data.endings.lost_clients import LostClients
@@ -109,7 +109,7 @@ class DataCore:
         self._streams = Streams(outbox, self.slots, self._newer_view)
         self._interests = SessionInterests(self.slots, self.changes)
         self._sessions = SessionServers(CURRENT_HEARTBEATS * heartbeat_seconds)
-        self._brake = Brake(limits_of(rules))
+        self._brake = Brake(rules)
         self.endings = Endings(outbox, self.slots, self, self._sessions, rules, self._brake, events)
         self.lost_clients = LostClients(outbox, self.slots, self, self._sessions, self.endings)
         self._in_sync = InSync(outbox, self.slots, self._streams, self.membership)
@@ -153,7 +153,7 @@ class DataCore:
 
     def rules_changed(self, rules: DataSettings) -> None:
         """The operator has changed the rules."""
-        self._rules, self._brake.limits = rules, limits_of(rules)
+        self._rules = self._brake.rules = rules
         self.endings.rules_changed(rules)
 
     # --- the table names the slots that this server holds -----------------------------------------------------------

@@ -32,7 +32,7 @@ from slotreeve_protocol.slot_messages import (
 )
 from slotreeve_servers.data.announcing.changes import Changes
 from slotreeve_servers.data.announcing.interest import SessionInterests
-from slotreeve_servers.data.endings.brake import Brake, limits_of
+from slotreeve_servers.data.endings.brake import Brake
 from slotreeve_servers.data.endings.endings import Endings
 from slotreeve_servers.data.endings.lost_clients import LostClients
 from slotreeve_servers.data.endings.sessions import SessionServers
@@ -217,7 +217,7 @@ class LargeLoss:
         records = [Publisher(f"client-{number}", "s", 1, 1, "session-1@1", "", (b"x",)) for number in range(20_000)]
         self.slot.apply(SlotWrite(0, 1, records, [], []), 0.0)
         rules = DataSettings()
-        brake = Brake(limits_of(rules))
+        brake = Brake(rules)
         self.endings = Endings(self.outbox, self.slots, self, self.sessions, rules, brake)
         self.lost_clients = LostClients(self.outbox, self.slots, self, self.sessions, self.endings)
         self.sessions.opened(a_peer("session-2", Role.SESSION))

@@ -10,7 +10,6 @@ import logging
 import math
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import NamedTuple
 
 from slotreeve_servers.data.endings.ending import Ending
 from slotreeve_servers.data.settings import DataSettings
@@ -34,33 +33,18 @@ def count(tallies: EndTallies, ending: Ending) -> None:
         tallies.setdefault(name, Counter())[ending.client] += 1
 
 
-class BrakeLimits(NamedTuple):
-    """What may end within ``window_seconds``: so ``few`` clients and leases; beyond that, less than this share. Each is
-    held for ``hold_seconds`` at most."""
-
-    few: int
-    share: float
-    window_seconds: float
-    hold_seconds: float
-
-
-def limits_of(rules: DataSettings) -> BrakeLimits:
-    """The limits that the settings of a data server state."""
-    return BrakeLimits(rules.brake_few, rules.brake_share, rules.brake_window_seconds, rules.brake_hold_seconds)
-
-
 class Brake:
     """Lets few end, or a small share; counts what it let end within a window of time.
 
     Attributes:
-        limits: what it allows.
+        rules: what it allows.
         is_frozen: an order lets nothing end.
         held: number of registrations that it held at the last look, by kind and data info id.
         overdue: how many of each kind ended since the start against it, because the longest time was over.
     """
 
-    def __init__(self, limits: BrakeLimits) -> None:
-        self.limits = limits
+    def __init__(self, rules: DataSettings) -> None:
+        self.rules = rules
         self.is_frozen = False
         self.held: HeldCounts = Counter()
         self.overdue: Counter[type[Ending]] = Counter()
@@ -75,21 +59,21 @@ class Brake:
 
     def look(self, registrations: Callable[[], int], now: float) -> BrakeLook:
         """Begin to look at all that would end now at a server that leads ``registrations()`` records."""
-        while self._ended and self._ended[0][0] <= now - self.limits.window_seconds:
+        while self._ended and self._ended[0][0] <= now - self.rules.brake_window_seconds:
             self._ended.popleft()
         return BrakeLook(self, registrations, now)
 
     def allows(self, name: str, ending: EndTally, size: Callable[[], int]) -> bool:
         """Whether so many may end in a service of ``size`` records, these included; or of all, under the empty name."""
         past = [tallies[name] for _, tallies in self._ended if name in tallies]
-        if len(set(ending).union(*past)) <= self.limits.few:
+        if len(set(ending).union(*past)) <= self.rules.brake_few:
             return True
         ended = sum(tally.total() for tally in past)
-        return ended + ending.total() < self.limits.share * (size() + ended)
+        return ended + ending.total() < self.rules.brake_share * (size() + ended)
 
     def has_held_longest(self, since: float, now: float) -> bool:
         """Whether what is held since then may be held no longer."""
-        return not self.is_frozen and now >= max(since, self._thawed_at) + self.limits.hold_seconds
+        return not self.is_frozen and now >= max(since, self._thawed_at) + self.rules.brake_hold_seconds
 
     def looked(self, ended: EndTallies, held: HeldCounts, now: float) -> None:
         """A look is over: these end, and those are held. Logs when it begins and ends to hold any."""
@@ -105,7 +89,7 @@ class Brake:
             "ALARM: the ends of %d registrations are held back, because so many would end at once, or nobody renews "
             "leases (data.brake_share); each for %g s at most (data.brake_hold_seconds); most of them in %s",
             held.total(),
-            self.limits.hold_seconds,
+            self.rules.brake_hold_seconds,
             ", ".join(f"{name} ({number})" for (_, name), number in held.most_common(NAMED_SERVICES)),
         )
 

@@ -184,7 +184,7 @@ class EndingRounds:
         """Whether the callers of leases, which are many, seem to be cut off."""
         return (
             isinstance(ending, HeldLease)
-            and self._states.count > self._brake.limits.few
+            and self._states.count > self._brake.rules.brake_few
             and self._states.leases.is_unheard(ending)
         )
 
