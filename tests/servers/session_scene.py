@@ -48,10 +48,8 @@ class Scene:
     def __init__(self, most_pending: int = 1000) -> None:
         self.outbox, self.routes, self.orders = RecordingOutbox(), Routes(), OrdersInForce("session-1")
         self.writes = Writes(self.outbox, self.routes)
-        self.limits = ClientLimits(SessionSettings())
-        self.registrations = Registrations(
-            self.outbox, "session-1@1", ByLength(), self.writes, most_pending, self.limits
-        )
+        self.limits = ClientLimits(SessionSettings(max_pending_writes=most_pending))
+        self.registrations = Registrations(self.outbox, "session-1@1", ByLength(), self.writes, self.limits)
         self.interests = Interests(
             self.routes, PushRules(self.outbox, SessionSettings(), "", self.orders, None, None, DuePushes(self.outbox))
         )

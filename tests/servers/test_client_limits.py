@@ -166,7 +166,6 @@ def test_one_that_asks_all_the_time_does_not_keep_the_budgets_of_others() -> Non
 def test_a_client_may_have_so_many_bytes() -> None:
     scene = Scene()
     scene.limits.rules = FEW
-    scene.registrations.max_pending_writes = 10_000
     client, half = scene.client("client"), 500 * 1_024
     scene.publish(client, record(0, size=half), record(1, size=half), record(2, size=half))
     assert rejected(scene) == [(12, "SR503")]

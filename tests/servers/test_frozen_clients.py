@@ -27,9 +27,8 @@ class Scene:
     def __init__(self, count: int = 1) -> None:
         self.outbox, routes = RecordingOutbox(), Routes()
         self.writes = Writes(self.outbox, routes)
-        self.registrations = Registrations(
-            self.outbox, "session-1@1", OneSlot(), self.writes, 1_000, ClientLimits(SessionSettings())
-        )
+        limits = ClientLimits(SessionSettings())
+        self.registrations = Registrations(self.outbox, "session-1@1", OneSlot(), self.writes, limits)
         peers = [a_peer(f"client-{number}", Role.CLIENT) for number in range(count)]
         self.clients = {peer: ConnectedClient(peer) for peer in peers}
         leases = ClientLeases(2.0)

@@ -122,9 +122,7 @@ class SessionCore:
         self.writes = Writes(outbox, self.routes)
         self._limits = ClientLimits(rules)
         self._configs = ConfigMirror(outbox, self._limits)
-        self.registrations = Registrations(
-            outbox, node.process_id, slot_function, self.writes, rules.max_pending_writes, self._limits, events
-        )
+        self.registrations = Registrations(outbox, node.process_id, slot_function, self.writes, self._limits, events)
         self._due_pushes = DuePushes(outbox)
         pushes = self._pushes = PushRules(outbox, rules, node.zone, self._orders, events, history, self._due_pushes)
         self.interests = Interests(self.routes, pushes)
@@ -141,7 +139,6 @@ class SessionCore:
         self._reads = Reads(outbox, self.routes, self._lookups, self.registrations.slot)
         self._listings = Listings(outbox, self.routes, slot_function, self._lookups)
         self.clients: dict[Peer, ConnectedClient] = {}
-        self._late: dict[ConnectedClient, None] = {}
         self._lease_requests = LeaseRequests(outbox, self.routes, self.registrations.slot, self.clients)
         self._namesakes = Namesakes()
         self._leases = ClientLeases(rules.client_lease_seconds)
@@ -206,7 +203,6 @@ class SessionCore:
     def rules_changed(self, rules: SessionSettings) -> None:
         """The operator has changed the rules."""
         self._rules = self._pushes.settings = self._limits.rules = rules
-        self.registrations.max_pending_writes = rules.max_pending_writes
 
     # --- a client comes and goes -------------------------------------------------------------------------------------
 
@@ -249,10 +245,6 @@ class SessionCore:
             return Pong(0.0)
         client.late_seconds = max(0.0, message.late_seconds)  # also where it is no number
         peer.pause_seconds = max(0.0, message.pause_seconds)
-        if client.late_seconds >= LATE_SECONDS:
-            self._late[client] = None
-        else:
-            self._late.pop(client, None)
         waiting = self._arrivals.waiting + self._leaving.waiting
         return Pong(self._leases.ask(client, len(self.clients), waiting, self._outbox.attended()))
 
@@ -263,7 +255,6 @@ class SessionCore:
         if client is None:
             return
         self._note_end(client, reason)
-        self._late.pop(client, None)
         self._namesakes.closed(client)
         self._limits.closed(client)
         seconds = self._leases.left(client, self._rules.linger_seconds)
@@ -433,7 +424,7 @@ class SessionCore:
             "services_watched": len(self.interests.services),
             "clients_waiting": self._arrivals.waiting,
             "clients_behind": self._due_pushes.crowded,
-            "clients_late": len(self._late),
+            "clients_late": sum(client.late_seconds >= LATE_SECONDS for client in self.clients.values()),
             "clients_refused": self._namesakes.found,
             "limits_hit": self._limits.hit,
             "lookups_shed": self._lookups.shed,

@@ -39,10 +39,9 @@ class ConfigMirror:
     def load(self, entries: Iterable[ConfigEntry]) -> list[ConfigEntry]:
         """Take all entries that there are; return those that are newer than this copy's."""
         first, self._is_loaded = not self._is_loaded, True
-        known = set(self._entries)
         newer = self.apply(entries)
         if first:
-            for key in sorted(self._watchers.keys() - self._entries.keys() - known):
+            for key in sorted(self._watchers.keys() - self._entries.keys()):
                 self._send(self._watchers[key], self._newest(key))
         return newer
 

@@ -46,16 +46,14 @@ class Registrations:
 
     Args:
         process_id: of this session process; each record names it.
-        max_pending_writes: records on their way to slot leaders from which on publishes are refused. One client may
-            have as many as there is room left (dynamic thresholds: Choudhury and Hahne, 1998): whoever fills a half
-            leaves the other half to others.
-        limits: what each client may have.
+        limits: what each client may have. From ``max_pending_writes`` records on their way to slot leaders on publishes
+            are refused. One client may have as many as there is room left (dynamic thresholds: Choudhury and Hahne,
+            1998): whoever fills a half leaves the other half to others.
         events: the event log, where one is written.
 
     Attributes:
         stores: records and tombstones by slot; change them only by the methods.
         further_copies: the records of lost clients, which are in the stores, too.
-        max_pending_writes: see above.
         published: records that clients have sent, repetitions and ends included.
     """
 
@@ -65,14 +63,12 @@ class Registrations:
         process_id: str,
         slot_function: SlotFunction,
         writes: Writes,
-        max_pending_writes: int,
         limits: ClientLimits,
         events: EventLog | None = None,
     ) -> None:
         self._outbox, self._process_id, self._writes = outbox, process_id, writes
         self._slot_of = slot_function.slot_of
-        self.max_pending_writes, self._events = max_pending_writes, events
-        self.limits = limits
+        self.limits, self._events = limits, events
         self.stores: dict[int, SlotStore] = {}
         self.further_copies = FurtherCopies(outbox, slot_function.slot_of, self.stores, writes)
         self.published = 0
@@ -97,7 +93,8 @@ class Registrations:
         permit, own, most_weight, process_id = client.permit, client.own, self.limits.most_weight, self._process_id
         many = len(message.records)
         near_a_limit = self.limits.is_near_most(client, many)
-        pending, most_pending = self._writes.waiting_weight + client.waiting_weight, self.max_pending_writes
+        pending = self._writes.waiting_weight + client.waiting_weight
+        most_pending = self.limits.rules.max_pending_writes
         sequence = message.sequence - 1
         for record in message.records:
             sequence += 1
@@ -138,7 +135,7 @@ class Registrations:
 
     def _refusal(self, client: ConnectedClient, record: Publisher) -> SlotreeveError | None:
         """Why a record is not taken; None where it is good after all. Called where it is not plainly good."""
-        if self._writes.waiting_weight + client.waiting_weight >= self.max_pending_writes:
+        if self._writes.waiting_weight + client.waiting_weight >= self.limits.rules.max_pending_writes:
             waiting, own = self._writes.waiting, client.waiting
             return Backpressure(f"{waiting} records are on their way to data servers, {own} of this client; send later")
         if record.weight > HEAVIEST:
