@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -55,21 +54,35 @@ class Listings:
         led = self._routes.led()
         if led is None:
             self._waits.add(EVERY_SLOT, wish, wish.deadline)
-        elif not led:
+            return
+        if not led:
             self._outbox.reply(wish.request, Services({}))
-        else:
-            turn = _Turn(self, wish, led)
-            for peer in led:
-                answered = partial(turn.answered, peer)
-                lookup = WaitingLookup(wish.request.peer, wish.asked, answered, ASK_SECONDS, wish.deadline)
-                self._lookups.ask(peer, lookup)
+            return
+        answers: list[Services] | None = []
 
-    def listed(self, wish: _Wish, led: Mapping[Peer, list[tuple[int, int]]], answers: list[Services]) -> None:
-        """Every leader has listed its slots."""
-        if self._routes.led() != led:
-            self.again(wish, "a slot has another leader now")
-        else:
-            self._answer(wish, self._together(answers))
+        def answered(peer: Peer, reply: Message | None, error: Exception | None) -> None:
+            nonlocal answers
+            if answers is None:
+                return  # another leader has not listed its slots
+            why = ""
+            if not isinstance(reply, Services):
+                why = f"{peer.node} did not list its services: {error or reply}"
+            elif reply.led not in (0, led_digest(led[peer])):
+                why = f"{peer.node} serves other slots than those that it leads by the table"
+            else:
+                answers.append(reply)
+                if len(answers) < len(led):
+                    return
+                if self._routes.led() == led:
+                    self._answer(wish, self._together(answers))
+                    return
+                why = "a slot has another leader now"
+            answers = None
+            self._again(wish, why)
+
+        for peer in led:
+            lookup = WaitingLookup(wish.request.peer, wish.asked, partial(answered, peer), ASK_SECONDS, wish.deadline)
+            self._lookups.ask(peer, lookup)
 
     def _answer(self, wish: _Wish, services: Services) -> None:
         """Answer with what the client may read. A page ends with the name of a service: also that is one that it may
@@ -90,8 +103,7 @@ class Listings:
             services = Services(seen, upto)
         self._outbox.reply(wish.request, services)
 
-    def again(self, wish: _Wish, why: str) -> None:
-        """A leader has not listed its slots: ask all of them again, until the deadline."""
+    def _again(self, wish: _Wish, why: str) -> None:
         if self._outbox.now() < wish.deadline:
             self._waits.add(EVERY_SLOT, wish, wish.deadline)
         else:
@@ -117,27 +129,3 @@ class Listings:
 
     def _position(self, name: str) -> tuple[int, str]:
         return self._slots.slot_of(name), name
-
-
-class _Turn:
-    """One question to all slot leaders, and their answers."""
-
-    def __init__(self, listings: Listings, wish: _Wish, led: Mapping[Peer, list[tuple[int, int]]]) -> None:
-        self._listings, self._wish, self._led = listings, wish, led
-        self._answers: list[Services] | None = []
-
-    def answered(self, peer: Peer, reply: Message | None, error: Exception | None) -> None:
-        if self._answers is None:
-            return
-        if not isinstance(reply, Services):
-            self._fail(f"{peer.node} did not list its services: {error or reply}")
-        elif reply.led not in (0, led_digest(self._led[peer])):
-            self._fail(f"{peer.node} serves other slots than those that it leads by the table")
-        else:
-            self._answers.append(reply)
-            if len(self._answers) == len(self._led):
-                self._listings.listed(self._wish, self._led, self._answers)
-
-    def _fail(self, why: str) -> None:
-        self._answers = None
-        self._listings.again(self._wish, why)
