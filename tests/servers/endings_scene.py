@@ -119,7 +119,7 @@ class EndingsScene:
         """The session process of this peer makes another connection."""
         newer = Peer(peer.node, peer.role, peer.process_id)
         self.sessions.opened(newer)
-        self.lost_clients.linked(newer)
+        self.lost_clients.look()
         return newer
 
     def tell(

@@ -64,8 +64,8 @@ def test_connected_processes_are_members_or_strangers() -> None:
     assert sessions.with_clients() == {"session-1@1": SESSION_1, "s3@1": None}
     sessions.closed(SESSION_2)
     assert sessions.connected_strangers() == {}
-    assert sessions.is_member("s3@1")
-    assert not sessions.is_member("session-2@1")
+    assert "s3@1" in sessions.members
+    assert "session-2@1" not in sessions.members
 
 
 def test_the_newest_connection_of_a_process_counts() -> None:

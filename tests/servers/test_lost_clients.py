@@ -142,7 +142,7 @@ def test_a_session_process_that_links_again_while_its_clients_are_being_removed_
     scene.endings.look()
     scene.outbox.advance(0.02)
     scene.sessions.opened(SESSION_1)
-    scene.lost_clients.linked(SESSION_1)
+    scene.lost_clients.look()
     (request,) = scene.outbox.requests
     assert isinstance(request.message, Confirm)
     scene.outbox.answer(Answers([]))
@@ -165,7 +165,7 @@ def test_what_is_not_removed_yet_stays_when_the_session_process_links_again(monk
     while len(scene.slot.store.services["s"]) == 2:
         scene.outbox.end_one_turn()
     scene.sessions.opened(SESSION_1)
-    scene.lost_clients.linked(SESSION_1)
+    scene.lost_clients.look()
     assert len(scene.live(0.5)) == 1
 
 

@@ -50,7 +50,7 @@ def test_session_servers_are_the_members_and_the_open_connections(steps: list[tu
             assert sessions.newest(f"{name}@1") is newest
         expected = {m: next((c for c in reversed(connections) if c.process_id == m), None) for m in members}
         assert {key: peer for key, peer in sessions.with_clients().items() if key in members} == expected
-        assert all(sessions.is_member(m) for m in members)
+        assert all(m in sessions.members for m in members)
 
 
 @given(st.lists(st.tuples(SETS, SETS), max_size=20))

@@ -225,14 +225,12 @@ class DataCore:
 
         A slot that serves without the records of a silent session server is one of them, so that the balancer does not
         move it meanwhile. Its next leader would wait for the same session server before it serves."""
-        incomplete = [number for number in self._uncompared if self._serves_uncompared(number)]
-        self._uncompared = set(incomplete)
-        return HeldCopies(sorted({*self.slots.unsettled(), *incomplete}), self._in_sync.reports())
-
-    def _serves_uncompared(self, number: int) -> bool:
-        """Whether the slot serves without the records of a member."""
-        slot = self.slots.get(number)
-        return slot is not None and slot.leads and slot.serving and not slot.compared.issuperset(self._sessions.members)
+        candidates = [slot for number in self._uncompared if (slot := self.slots.get(number)) is not None]
+        members = self._sessions.members
+        self._uncompared = {
+            slot.slot.id for slot in candidates if slot.serving and not slot.compared.issuperset(members)
+        }
+        return HeldCopies(sorted({*self.slots.unsettled(), *self._uncompared}), self._in_sync.reports())
 
     def _tell_if_settled(self) -> None:
         """A slot is held completely now: tell the meta leader as soon as every slot is."""
@@ -257,7 +255,7 @@ class DataCore:
             self._outbox.close(older, "the same process has connected again")
         if peer.role is Role.SESSION:
             self._sessions.opened(peer)
-            self.lost_clients.linked(peer)
+            self.lost_clients.look()  # nothing ends any more because this process was gone: it is compared with
             side = SessionComparison(peer.process_id, self.slots, self.endings, self, self._counters)
             comparison = DigestExchange(self._outbox, peer, side)
             self._comparisons[peer] = comparison

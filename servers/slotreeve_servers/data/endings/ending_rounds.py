@@ -223,5 +223,5 @@ class EndingRounds:
     def _note(self, ending: Ending, record: Publisher) -> None:
         """Count the end, and write it down unless a session server that lives does."""
         self.expired += isinstance(ending, HeldLease)
-        if self._events is not None and not self._sessions.is_member(record.session):
+        if self._events is not None and record.session not in self._sessions.members:
             self._events.expired(record)

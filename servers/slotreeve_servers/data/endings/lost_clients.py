@@ -59,19 +59,13 @@ class LostClients:
                 self._endings.over.add(record.session, record)
         self._endings.lost(lost)
 
-    def linked(self, peer: Peer) -> None:
-        """A session server has connected. From now on nothing ends because its process was gone: the comparison that
-        follows would miss it."""
-        if self._sessions.is_gone(peer.process_id):
-            self.look()
-
     def told(self, peer: Peer, message: Presence) -> None:
         """A session server tells which clients arrive there, and which do no more.
 
         A connection first brings every client that arrives, and later what changes. What an older one still brings does
         not count. One that brings nothing changes nothing: it may be an attempt that the session server has given up.
         """
-        if not self._sessions.is_member(peer.process_id):
+        if peer.process_id not in self._sessions.members:
             # It may end before any view names it, and no view would show then that nobody arrives there any more.
             self._sessions.suspect((peer.process_id,))
         number, presence = self._sessions.number(peer), self._endings.presence

@@ -66,10 +66,6 @@ class SessionServers:
         """The connection to a session server has ended."""
         self._peers.pop(peer, None)
 
-    def is_member(self, process_id: str) -> bool:
-        """Whether a session process is a member."""
-        return process_id in self.members
-
     def number(self, peer: Peer) -> int:
         """The number of an open connection: they are counted from 1, in the order in which they opened."""
         return self._peers[peer]
