@@ -54,9 +54,6 @@ class LeaseKeeper:
         self._outbox, self._slots, self._membership = outbox, slots, membership
         self._confirmations, self._endings, self._writer, self._events = confirmations, endings, writer, events
         self.heard_at = outbox.attended()
-        # How often leases were written in each slot since this server leads it, and how much of that is confirmed.
-        self._written: dict[HeldSlot, int] = {}
-        self._confirmed: dict[HeldSlot, int] = {}
         self.regained_at = self._confirmed_until = -math.inf
         self._to_take_over: deque[HeldSlot] = deque()
 
@@ -80,9 +77,9 @@ class LeaseKeeper:
                 answers.append(KeptLeases(batch.slot, access, slot.slot.leader_epoch if slot is not None else 0, {}))
                 continue
             answers.append(KeptLeases(batch.slot, access, batch.leader_epoch, self._carry_out(slot, batch)))
-            written = self._written[slot] = self._written.get(slot, 0) + bool(batch.registered or batch.ended)
-            if self._confirmed.get(slot) != written:
-                unconfirmed[slot] = written
+            slot.leases_written += bool(batch.registered or batch.ended)
+            if slot.leases_confirmed != slot.leases_written:
+                unconfirmed[slot] = slot.leases_written
         if unconfirmed:
             self._confirmations.confirm(unconfirmed, partial(self._answer, request, answers, unconfirmed))
         else:
@@ -93,7 +90,7 @@ class LeaseKeeper:
     ) -> None:
         for slot, written in asked.items():
             if slot.slot.id not in failed:
-                self._confirmed[slot] = max(written, self._confirmed.get(slot, 0))
+                slot.leases_confirmed = max(slot.leases_confirmed, written)
         self._outbox.reply(
             request,
             LeasesKept([KeptLeases(a.slot, Access.MOVED, 0, {}) if a.slot in failed else a for a in answers]),
@@ -184,8 +181,6 @@ class LeaseKeeper:
     def table_changed(self, led: Iterable[HeldSlot]) -> None:
         """A newer table has arrived; ``led`` are the slots newly led. Each lease in them gets its whole time to live
         anew. The former leader may have acknowledged renewals until its own lease was over, so that comes on top."""
-        self._written = {slot: number for slot, number in self._written.items() if self._slots.has(slot)}
-        self._confirmed = {slot: number for slot, number in self._confirmed.items() if self._slots.has(slot)}
         self._to_take_over.extend(led)
         self._outbox.pace(self._take_over)
 

@@ -66,6 +66,7 @@ class HeldSlot:
         since: the epoch of the table with which this server began to hold the slot in this role, or began anew.
         is_streamed: follower: the leader has answered a question about this copy; what it streamed before that is of
             another one.
+        leases_written, leases_confirmed: leader: how often leases were written, and how much of that all in sync have.
         born: leader: the birth of the oldest change that came before it serves (:class:`TrackedService`).
     """
 
@@ -88,6 +89,8 @@ class HeldSlot:
     streams: dict[Peer, int] = field(default_factory=dict)
     since: int = 0
     is_streamed: bool = False
+    leases_written: int = 0
+    leases_confirmed: int = -1
     born: float = math.inf
 
     def access(self, leader_epoch: int) -> Access:
