@@ -13,8 +13,12 @@ from tests.servers.recording_outbox import RecordingOutbox
 class Scene:
     def __init__(self) -> None:
         self.outbox, self.led = RecordingOutbox(), set[int]()
-        self.gone_on, self.given_up = list[int](), list[int]()
-        self.waits = LeaderWaits[int](self.outbox, self.led.__contains__, self.gone_on.append, self.given_up.append)
+        self.gone_on, self.given_up, self.reasons = list[int](), list[int](), list[str]()
+        self.waits = LeaderWaits[int](self.outbox, self.led.__contains__, self.gone_on.append, self.give_up)
+
+    def give_up(self, request: int, refusal: str) -> None:
+        self.given_up.append(request)
+        self.reasons.append(refusal)
 
     def add(self, slot: int, request: int, seconds: float) -> None:
         self.waits.add(slot, request, self.outbox.now() + seconds)
@@ -64,10 +68,10 @@ def test_what_its_leader_refuses_waits_for_the_next_look_and_not_within_the_same
 
     def refused(request: int) -> None:
         tried.append(request)
-        waits.add(0, request, 10.0)
+        waits.add(0, request, outbox.now() + 10.0)
 
-    waits = LeaderWaits[int](outbox, lambda _slot: True, refused, tried.append)
-    waits.add(0, 7, 10.0)
+    waits = LeaderWaits[int](outbox, lambda _slot: True, refused, lambda request, _refusal: tried.append(request))
+    waits.add(0, 7, outbox.now() + 10.0)
     outbox.advance(LOOK_SECONDS)
     outbox.end_turn()
     assert tried == [7]
@@ -84,10 +88,50 @@ def test_where_one_fails_the_others_go_on_with_the_next_look() -> None:
             raise RuntimeError("a defect")
         gone_on.append(request)
 
-    waits = LeaderWaits[int](outbox, lambda _slot: True, fails, gone_on.append)
+    waits = LeaderWaits[int](outbox, lambda _slot: True, fails, lambda request, _refusal: gone_on.append(request))
     for number in range(5):
-        waits.add(0, number, 10.0 + number)
+        waits.add(0, number, outbox.now() + 10.0 + number)
     with pytest.raises(RuntimeError, match="a defect"):
         outbox.advance(LOOK_SECONDS)
     outbox.advance(LOOK_SECONDS)
     assert gone_on == [0, 2, 3, 4]
+
+
+def test_a_leader_that_has_refused_is_tried_with_one_at_each_look_until_it_serves_that_one() -> None:
+    outbox, tried, given_up = RecordingOutbox(), list[int](), list[tuple[int, str]]()
+    is_ready = False
+
+    def ask(request: int) -> None:
+        tried.append(request)
+        if is_ready:
+            waits.served(0)
+        else:
+            waits.add(0, request, deadlines[request], "not yet")
+
+    waits = LeaderWaits[int](outbox, lambda _slot: True, ask, lambda *given: given_up.append(given))
+    deadlines = {number: outbox.now() + (0.5 if number < 3 else 10.0) for number in range(1_000)}
+    for number in deadlines:
+        waits.add(0, number, deadlines[number], "not yet")
+    for _ in range(50):
+        outbox.advance(LOOK_SECONDS)
+        outbox.end_turn()
+    assert 25 <= len(tried) <= 50, "one a look, not all"
+    assert sorted(given_up) == [(0, "not yet"), (1, "not yet"), (2, "not yet")]
+    tried.clear()
+    is_ready = True
+    outbox.advance(2 * LOOK_SECONDS)
+    outbox.end_turn()
+    assert sorted(tried) == [*range(3, 1_000)]
+
+
+def test_a_slot_whose_leader_has_gone_forgets_that_it_was_refused() -> None:
+    scene = Scene()
+    scene.waits.add(1, 7, scene.outbox.now() + 0.1, "not yet")
+    scene.outbox.advance(1.0)
+    assert (scene.given_up, scene.reasons) == ([7], [""])
+
+
+def test_what_comes_too_late_to_wait_is_given_up_at_once() -> None:
+    scene = Scene()
+    scene.waits.add(1, 7, scene.outbox.now(), "refused")
+    assert (scene.given_up, scene.reasons, scene.outbox._timers) == ([7], ["refused"], [])

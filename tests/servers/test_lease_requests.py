@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from slotreeve.errors import Backpressure, ModelError, RegistrationError, RequestTimeout
 from slotreeve.model.nodes import Role
@@ -23,7 +25,9 @@ from slotreeve_protocol.slot_messages import Access
 from slotreeve_servers.node.outbox import Request
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.records import lease_requests
+from slotreeve_servers.session.records.leader_waits import LOOK_SECONDS
 from slotreeve_servers.session.records.lease_requests import MOST_TAKEN, LeaseRequest, LeaseRequests, weight_of
+from slotreeve_servers.session.records.reads import GIVE_UP_SECONDS
 from slotreeve_servers.session.records.routes import Routes
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
@@ -71,7 +75,7 @@ def test_what_was_not_carried_out_is_asked_again_of_the_leader_of_that_moment() 
     scene.ask(EndLeases({"s0": ["a"]}))
     scene.kept(0, Access.MISMATCH)
     scene.routes.apply(SlotTable(2, (Slot(0, "data-2", 2, ()), Slot(1, "data-2", 1, ()))))
-    scene.outbox.advance(lease_requests.RETRY_SECONDS)
+    scene.outbox.advance(LOOK_SECONDS)
     (request,) = scene.outbox.requests
     assert isinstance(request.message, KeepLeases)
     assert (request.peer, request.message.batches[0].leader_epoch) == (DATA_2, 2)
@@ -180,6 +184,31 @@ def test_one_client_leaves_room_for_the_requests_of_others_about_slots_that_are_
     scene.requests.answer(other, RenewLeases({"s1": ["l"]}), Request(other, 1))
     scene.kept(1)
     assert scene.outbox.messages(LeasesKnown, other)
-    scene.outbox.advance(lease_requests.GIVE_UP_SECONDS + 1)
+    scene.outbox.advance(GIVE_UP_SECONDS + 1)
     assert len(scene.replies) == 10
     scene.ask(RenewLeases({"s0": ["l"]}))
+
+
+def test_a_client_that_has_gone_asks_no_more_because_it_may_have_asked_elsewhere_since() -> None:
+    scene = Scene()
+    scene.ask(RegisterLeases([LeaseTerms("s0", "a", "", (), 60_000)]))
+    scene.kept(0, Access.MISMATCH)
+    scene.outbox.silence[CLIENT] = math.inf
+    scene.outbox.advance(10.0)
+    assert scene.outbox.requests == []
+    assert scene.requests._open == 0
+
+
+def test_very_many_requests_that_a_leader_refuses_ask_it_one_at_a_time() -> None:
+    scene = Scene()
+    for number in range(500):
+        scene.ask(RenewLeases({"s0": [f"l{number}"]}))
+        scene.kept(0, Access.MOVED)
+    scene.outbox.advance(LOOK_SECONDS)
+    assert len(scene.outbox.requests) == 1
+    scene.kept(0)
+    scene.outbox.advance(LOOK_SECONDS)
+    assert len(scene.outbox.requests) == 499
+    for _ in range(499):
+        scene.kept(0)
+    assert scene.replies == [LeasesKnown({}, {})] * 500

@@ -7,6 +7,7 @@ once.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -32,11 +33,10 @@ from slotreeve_protocol.slot_messages import Access
 from slotreeve_servers.node.outbox import Outbox, Peer, Request
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.clients.permits import Permit, permit_of
+from slotreeve_servers.session.records.leader_waits import LeaderWaits
+from slotreeve_servers.session.records.reads import ASK_SECONDS, GIVE_UP_SECONDS
 from slotreeve_servers.session.records.routes import Routes
 
-RETRY_SECONDS = 0.05
-GIVE_UP_SECONDS = 4.0
-ASK_SECONDS = 2.0
 MOST_OPEN = 10_000
 """So many requests may be open; more are refused."""
 
@@ -67,7 +67,7 @@ class OpenLeases:
 
     Attributes:
         slots: what is not carried out yet, by slot; the leader epochs in it mean nothing.
-        open: messages to slot leaders without an answer.
+        open: messages to slot leaders without an answer, and slots that wait for a leader.
         unknown: the leases that do not exist.
         why: why the last part was not carried out.
     """
@@ -98,6 +98,9 @@ class LeaseRequests:
         self._outbox, self._routes, self._slot_of, self._clients = outbox, routes, slot_of, clients
         self._open = 0
         self._open_of: Counter[Peer] = Counter()
+        self._waits = LeaderWaits[tuple[OpenLeases, int]](
+            outbox, lambda slot: routes.leader_of(slot) is not None, self._go_on, self._give_up
+        )
 
     def answer(self, peer: Peer, message: LeaseRequest, request: Request) -> None:
         """Bring the request to the slot leaders; the reply is LeasesKnown, or Failed.
@@ -119,7 +122,9 @@ class LeaseRequests:
         slots = self._by_slot(message, permit_of(peer.proven))
         self._open += 1
         self._open_of[peer] += 1
-        self._try(OpenLeases(request, slots, self._outbox.now() + GIVE_UP_SECONDS))
+        leases = OpenLeases(request, slots, self._outbox.now() + GIVE_UP_SECONDS)
+        self._try(leases, slots)
+        self._end_if_over(leases)
 
     def _by_slot(self, message: LeaseRequest, permit: Permit | None) -> dict[int, SlotLeases]:
         slots: dict[int, SlotLeases] = {}
@@ -140,44 +145,67 @@ class LeaseRequests:
                 (batch.renewed if isinstance(message, RenewLeases) else batch.ended)[data_info_id] = lease_ids
         return slots
 
-    def _try(self, leases: OpenLeases) -> None:
-        """Send what is left to the leaders that are known, and look again once all have answered."""
+    def _try(self, leases: OpenLeases, numbers: Iterable[int]) -> None:
+        """Send what concerns these slots to the leaders that are known; the rest waits for one."""
         messages: dict[Peer, list[SlotLeases]] = {}
-        for number, batch in leases.slots.items():
-            leader = self._routes.leader_of(number)
+        for number in numbers:
+            leader, batch = self._routes.leader_of(number), leases.slots[number]
             if leader is None:
-                leases.why = f"slot {number} has no leader that can be reached"
+                self._wait(leases, number)
             else:
                 peer, epoch = leader
                 messages.setdefault(peer, []).append(
                     SlotLeases(number, epoch, batch.registered, batch.renewed, batch.ended)
                 )
         for peer, batches in messages.items():
-            if self._outbox.ask(peer, KeepLeases(batches), partial(self._answered, leases, peer), ASK_SECONDS):
+            asked = {batch.slot for batch in batches}
+            if self._outbox.ask(peer, KeepLeases(batches), partial(self._answered, leases, peer, asked), ASK_SECONDS):
                 leases.open += 1
             else:
-                leases.why = f"{peer.node} takes no requests now"
-        if not leases.open:
-            self._go_on(leases)
+                for number in asked:
+                    self._wait(leases, number, f"{peer.node} takes no requests now")
 
-    def _answered(self, leases: OpenLeases, peer: Peer, reply: Message | None, error: Exception | None) -> None:
-        leases.open -= 1
+    def _answered(
+        self, leases: OpenLeases, peer: Peer, asked: set[int], reply: Message | None, error: Exception | None
+    ) -> None:
+        why = str(error) if error is not None else f"{peer.node} answered with a {type(reply).__name__}"
         if isinstance(reply, LeasesKept):
+            why = f"{peer.node} is not sure to lead the slot, or its followers lack something"
             for answer in reply.answers:
-                if answer.access is Access.ACCEPT or answer.access is Access.MIGRATING:
-                    leases.slots.pop(answer.slot, None)
+                is_kept = answer.access is Access.ACCEPT or answer.access is Access.MIGRATING
+                if is_kept and answer.slot in asked:
+                    self._waits.served(answer.slot)
+                    asked.discard(answer.slot)
+                    del leases.slots[answer.slot]
                     for name, lease_ids in answer.unknown.items():
                         leases.unknown.setdefault(name, []).extend(lease_ids)
-                else:
-                    leases.why = f"{peer.node} is not sure to lead slot {answer.slot}, or its followers lack something"
-        else:
-            leases.why = str(error) if error is not None else f"{peer.node} answered with a {type(reply).__name__}"
-        if not leases.open:
-            self._go_on(leases)
+        for number in asked:
+            self._wait(leases, number, why)
+        leases.open -= 1
+        self._end_if_over(leases)
 
-    def _go_on(self, leases: OpenLeases) -> None:
-        if leases.slots and self._outbox.now() < leases.deadline:
-            self._outbox.after(RETRY_SECONDS, partial(self._try, leases))
+    def _wait(self, leases: OpenLeases, number: int, refusal: str = "") -> None:
+        """Let one slot's part wait for a leader that carries it out."""
+        leases.open += 1
+        self._waits.add(number, (leases, number), leases.deadline, refusal)
+
+    def _go_on(self, part: tuple[OpenLeases, int]) -> None:
+        """Ask again for one slot, unless the client has gone: it may have asked elsewhere for something else since."""
+        leases, number = part
+        if self._outbox.silent_for(leases.request.peer) != math.inf:
+            self._try(leases, (number,))
+        leases.open -= 1
+        self._end_if_over(leases)
+
+    def _give_up(self, part: tuple[OpenLeases, int], refusal: str) -> None:
+        leases, number = part
+        leases.why = refusal or f"slot {number} has no leader that can be reached"
+        leases.open -= 1
+        self._end_if_over(leases)
+
+    def _end_if_over(self, leases: OpenLeases) -> None:
+        """Answer where nothing is open any more."""
+        if leases.open:
             return
         self._open -= 1
         self._open_of[leases.request.peer] -= 1

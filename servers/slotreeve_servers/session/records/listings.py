@@ -42,8 +42,7 @@ class Listings:
 
     def __init__(self, outbox: Outbox, routes: Routes, slots: SlotFunction, lookups: Lookups) -> None:
         self._outbox, self._routes, self._slots, self._lookups = outbox, routes, slots, lookups
-        no_leader = partial(self._fail, why="a slot has no leader that can be reached")
-        self._waits = LeaderWaits[_Wish](outbox, lambda _: routes.led() is not None, self._try, no_leader)
+        self._waits = LeaderWaits[_Wish](outbox, lambda _: routes.led() is not None, self._try, self._fail)
 
     def answer(self, peer: Peer, asked: ListServices, request: Request) -> None:
         """Ask every slot leader; the reply is Services, or Failed."""
@@ -74,11 +73,12 @@ class Listings:
                 if len(answers) < len(led):
                     return
                 if self._routes.led() == led:
+                    self._waits.served(EVERY_SLOT)
                     self._answer(wish, self._together(answers))
                     return
                 why = "a slot has another leader now"
             answers = None
-            self._again(wish, why)
+            self._waits.add(EVERY_SLOT, wish, wish.deadline, why)
 
         for peer in led:
             lookup = WaitingLookup(wish.request.peer, wish.asked, partial(answered, peer), ASK_SECONDS, wish.deadline)
@@ -103,13 +103,8 @@ class Listings:
             services = Services(seen, upto)
         self._outbox.reply(wish.request, services)
 
-    def _again(self, wish: _Wish, why: str) -> None:
-        if self._outbox.now() < wish.deadline:
-            self._waits.add(EVERY_SLOT, wish, wish.deadline)
-        else:
-            self._fail(wish, why)
-
     def _fail(self, wish: _Wish, why: str) -> None:
+        why = why or "a slot has no leader that can be reached"
         self._outbox.reply(wish.request, Failed(RequestTimeout.code, f"the services cannot be listed: {why}"))
 
     def _together(self, answers: list[Services]) -> Services:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from slotreeve.errors import RequestTimeout
 from slotreeve.model.rights import Right
@@ -42,8 +41,7 @@ class Reads:
 
     def __init__(self, outbox: Outbox, routes: Routes, lookups: Lookups, slot_of: Callable[[str], int]) -> None:
         self._outbox, self._routes, self._lookups, self._slot_of = outbox, routes, lookups, slot_of
-        no_leader = partial(self._fail, why="it has no leader that can be reached")
-        self._waits = LeaderWaits[Read](outbox, self._is_led, self._try, no_leader)
+        self._waits = LeaderWaits[Read](outbox, self._is_led, self._try, self._fail)
 
     def get(self, peer: Peer, page: Get, request: Request) -> None:
         """Read one page of a service for a client; the reply is a Datum, or Failed.
@@ -64,9 +62,11 @@ class Reads:
         def answered(reply: Message | None, error: Exception | None) -> None:
             # A reply under an epoch that is no longer the slot's may be incomplete; the read is repeated (I7).
             if isinstance(reply, Datum) and self._routes.leader_of(read.slot) == leader:
+                self._waits.served(read.slot)
                 self._outbox.reply(read.request, reply)
             else:
-                self._again(read, str(error) if error is not None else "its leader does not serve it yet")
+                why = str(error) if error is not None else "its leader does not serve it yet"
+                self._waits.add(read.slot, read, read.deadline, why)
 
         if leader is None:
             self._waits.add(read.slot, read, read.deadline)
@@ -79,12 +79,7 @@ class Reads:
     def _is_led(self, slot: int) -> bool:
         return self._routes.leader_of(slot) is not None
 
-    def _again(self, read: Read, why: str) -> None:
-        if self._outbox.now() < read.deadline:
-            self._waits.add(read.slot, read, read.deadline)
-        else:
-            self._fail(read, why)
-
     def _fail(self, read: Read, why: str) -> None:
+        why = why or "it has no leader that can be reached"
         text = f"slot {read.slot} of {read.page.data_info_id} cannot be read: {why}"
         self._outbox.reply(read.request, Failed(RequestTimeout.code, text))
