@@ -56,12 +56,14 @@ class SlotCopies(msgspec.Struct, array_like=True, frozen=True):
 
     ``ready``: learners that have everything; from now on the leader acknowledges nothing that they do not have.
     ``lost``: followers, and learners that were ready, which it does not reach, and without which it asks to go on.
+    ``absent``: learners that have not come to copy the slot for some time.
     """
 
     slot: int
     leader_epoch: int
     ready: list[str]
     lost: list[str]
+    absent: list[str] = []
 
 
 class Heartbeat(Message, frozen=True, tag=61):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from slotreeve_client import Lease
+from slotreeve_client import Client, Lease
 from slotreeve_conformance.simulated import simulated
 from slotreeve_simulator.process_clock import ProcessClock
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
@@ -133,3 +133,79 @@ async def test_leases_outlive_the_meta_state(rng: random.Random) -> None:
         assert [row.leader for row in after.table.slots] == [row.leader for row in before.table.slots]
         asked = {lease.service: [lease.lease_id] for lease in leases}
         assert not any((await client.leases.renew_many(asked)).unknown.values())
+
+
+def one_zone_is_nearer(cluster: SimulatedCluster) -> None:
+    near = {*METAS, "data-1"}
+    cluster.network.delay_seconds = lambda one, other: 0.0005 if {one, other} <= near else 0.005
+
+
+async def leases_of(cluster: SimulatedCluster) -> tuple[Client, list[Lease]]:
+    client = cluster.client()
+    leases = [Lease(f"com.example.w-{n}", f"w-{n}", (b"1",), ttl_seconds=3600) for n in range(60)]
+    assert not (await client.leases.register_many(leases)).unanswered
+    return client, leases
+
+
+async def unknown(client: Client, leases: list[Lease]) -> int:
+    found = await client.leases.renew_many({lease.service: [lease.lease_id] for lease in leases})
+    assert not found.unanswered
+    return sum(map(len, found.unknown.values()))
+
+
+@simulated
+async def test_after_the_loss_of_the_meta_state_a_data_server_that_is_heard_first_gets_nothing_of_the_others(
+    rng: random.Random,
+) -> None:
+    async with SimulatedCluster(rng, meta=3, data=3, session=2) as cluster:
+        one_zone_is_nearer(cluster)
+        client, leases = await leases_of(cluster)
+        await asyncio.sleep(1)
+        await all_metas_start_anew(cluster)
+        await asyncio.sleep(10)
+        await cluster.ready(60)
+        assert await unknown(client, leases) == 0
+
+
+@simulated
+async def test_meta_servers_that_were_all_cut_off_for_long_remove_nobody_who_comes_back_a_little_later(
+    rng: random.Random,
+) -> None:
+    async with SimulatedCluster(rng, meta=3, data=3, session=2) as cluster:
+        client, leases = await leases_of(cluster)
+        others = [name for name in cluster.names if name not in METAS and name != "data-1"]
+        cluster.network.partition(METAS, ["data-1", *others])
+        await asyncio.sleep(13)
+        assert cluster.leader is not None
+        assert len(cluster.meta(cluster.leader).core.view.read().data) == 3
+        cluster.network.heal()
+        cluster.network.partition(METAS, others)
+        await asyncio.sleep(1)
+        cluster.network.heal()
+        await asyncio.sleep(10)
+        await cluster.ready(60)
+        assert await unknown(client, leases) == 0
+
+
+@simulated
+async def test_where_two_data_servers_do_not_reach_each_other_others_stand_in_and_go_again(rng: random.Random) -> None:
+    async with SimulatedCluster(rng, meta=1, data=4, session=1) as cluster:
+        client, leases = await leases_of(cluster)
+        before = cluster.views()[0].table
+        apart = [row.id for row in before.slots if set(row.in_sync) == {"data-1", "data-2"}]
+        assert apart
+        cluster.network.partition(["data-1"], ["data-2"])
+        for _ in range(30):
+            await unknown(client, leases)
+            await client.leases.register_many(leases[:20])
+            await asyncio.sleep(1)
+        meanwhile = cluster.views()[0].table
+        assert all(len(row.in_sync) == 2 for row in meanwhile.slots)
+        await asyncio.sleep(60)
+        assert cluster.views()[0].table == meanwhile, "it comes to rest"
+        cluster.network.heal()
+        await asyncio.sleep(20)
+        await cluster.ready(60)
+        after = cluster.views()[0].table
+        assert all(len(row.holders) == 2 and not row.learners for row in after.slots)
+        assert await unknown(client, leases) == 0

@@ -121,10 +121,11 @@ class Fate:
     live: frozenset[str]
     ready: frozenset[str]
     lost: frozenset[str]
+    absent: frozenset[str]
 
 
 SOME = st.frozensets(st.sampled_from(NAMES))
-FATES = st.lists(st.builds(Fate, SOME, SOME, SOME), max_size=8)
+FATES = st.lists(st.builds(Fate, SOME, SOME, SOME, SOME), max_size=8)
 
 
 @st.composite
@@ -141,7 +142,9 @@ def test_from_any_row_whatever_dies_each_row_is_safe_and_the_target_is_reached(
     now: Slot, target: Slot, fates: list[Fate]
 ) -> None:
     for fate in fates:
-        report = CopyReport(fate.ready & set(now.learners), fate.lost - fate.ready)
+        report = CopyReport(
+            fate.ready & set(now.learners), fate.lost - fate.ready, (fate.absent & set(now.learners)) - fate.ready
+        )
         change = towards(now, target, fate.live, report)
         _is_safe(now, target, fate.live, report, change.row)
         assert moved(now, change.moves) == (change.row.leader, set(change.row.followers), set(change.row.learners))
@@ -181,6 +184,25 @@ def _is_safe(old: Slot, target: Slot, live: frozenset[str] | set[str], report: C
     assert set(living) - set(new.in_sync) <= set(gone) | report.lost, (
         "who is in sync no more has gone, or the leader asked for it"
     )
+
+
+def test_in_the_place_of_a_learner_that_does_not_reach_the_leader_another_one_follows_until_it_does() -> None:
+    now, target = row("a", "", "b"), row("a", "b")
+    apart = CopyReport(absent=frozenset("b"))
+    now = towards(now, target, set("abcd"), apart).row
+    assert text(now) == "a +bc"
+    assert not towards(now, target, set("abcd"), apart).moves, "one is enough"
+    now = towards(now, target, set("abcd"), CopyReport(ready=frozenset("c"), absent=frozenset("b"))).row
+    assert text(now) == "a c+b"
+    assert not towards(now, target, set("abcd"), apart).moves
+    assert way(now, target, "abcd") == ["a b+"]
+
+
+def test_of_several_learners_the_one_that_was_in_sync_last_leads_where_nobody_in_sync_lives() -> None:
+    now = towards(row("a", "b", "c"), row("a", "bc"), set("abc"), CopyReport(lost=frozenset("b"))).row
+    assert text(now) == "a +bc"
+    change = towards(now, row("c", "b"), set("bc"))
+    assert (change.row.leader, change.steps[0]) == ("b", CopyStep.UNCLEAN)
 
 
 def test_the_rank_by_name_is_the_order_of_names() -> None:

@@ -190,6 +190,18 @@ def test_before_it_is_a_member_a_process_does_not_lead_what_its_former_life_led(
     assert list(scene.core.slots.held) == [0]
 
 
+def test_once_another_process_of_its_name_is_a_member_a_process_holds_nothing_of_that_one() -> None:
+    scene = DataScene().serving()
+    assert [slot.slot.id for slot in scene.core.slots.led()] == [0]
+    other = Node("data-1", Role.DATA, "data-1:2", "data-1@2")
+    view = View(1, 50, SlotTable(50, (Slot(0, "data-1", 50, ()),)), [other], [])
+    scene.core.membership.handlers.messages[View](META, view)
+    assert list(scene.core.slots.led()) == []
+    nobody = View(1, 51, SlotTable(51, (Slot(0, "data-1", 50, ()),)), [], [])
+    scene.core.membership.handlers.messages[View](META, nobody)
+    assert list(scene.core.slots.led()) == [], "it is no member again by a view without either"
+
+
 def test_the_records_of_a_session_process_that_does_not_come_back_expire_after_the_grace() -> None:
     scene = DataScene(session_grace_seconds=3.0).serving()
     scene.write(record(), record("r2", "session-2@1"))

@@ -399,13 +399,34 @@ def test_a_slot_that_no_server_in_sync_is_left_of_is_led_by_another_one_with_an_
     (lost, *_) = [slot.id for slot in before.slots if set(slot.in_sync) == {"data-1", "data-2"}]
     for name in ("data-1", "data-2"):
         scene.core.closed(scene.peers[name], "killed")
-    scene.outbox.advance(2.0)
-    after = scene.commit_all()[-1].table
+    scene.settle(("data-3",), 3.0)
+    assert scene.core.view.read().table.slots[lost].leader != "data-3", "its leader may acknowledge yet"
+    scene.settle(("data-3",), 3.0)
+    after = scene.core.view.read().table
     assert after.slots[lost].leader == "data-3"
     assert "no server in sync lived" in caplog.text
     named = [record.getMessage() for record in caplog.records if "no server in sync lived" in record.getMessage()]
     assert len(named) == 1, "it is said once"
     assert f"of {scene.core.counters()['slots_led_unclean']} slots" in named[0]
+
+
+def test_the_only_holder_of_slots_that_is_back_in_time_leads_on_and_a_new_process_does_not() -> None:
+    for is_new_process in (False, True):
+        scene = Scene(replicas=1)
+        before = scene.cluster("data-1", "data-2").table
+        scene.core.closed(scene.peers["data-1"], "cut off")
+        scene.settle(("data-2",), 1.0)
+        assert [row.leader for row in scene.core.view.read().table.slots] == [row.leader for row in before.slots]
+        life = 2 if is_new_process else 1
+        scene.connect("data-1", life)
+        scene.heartbeat("data-1", life)
+        scene.commit_all()
+        back = scene.core.view.read()
+        assert [node.process_id for node in back.data] == [f"data-1@{life}", "data-2@1"]
+        kept = [row.leader_epoch == old.leader_epoch for row, old in zip(back.table.slots, before.slots, strict=True)]
+        led_by_it = [row.leader == "data-1" for row in before.slots]
+        assert kept == [not is_new_process or not led for led in led_by_it]
+        assert scene.core.counters()["slots_led_unclean"] == is_new_process * sum(led_by_it)
 
 
 def test_a_learner_follows_once_its_leader_has_called_it_ready_under_the_present_table() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.model.nodes import Node, Role
+from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_servers.meta.members.leases import MISSING_SECONDS, Leases, Renewal
 from slotreeve_servers.meta.members.unreached import LONGEST_SECONDS, Unreached
 from slotreeve_servers.meta.settings import MetaSettings
@@ -190,10 +191,95 @@ def test_a_member_that_has_been_silent_has_less_of_its_lease_left_at_a_new_leade
     leases = Leases(RULES)
     leases.adopt([node("a"), node("b")], {"a@1": 0.2, "b@1": 4.5}, 10.0)
     heard_from(leases, "a", 10.0, 11.0)
-    assert leases.expire(11.4) == []
-    assert leases.expire(11.5) == [(node("b"), "lease expired")]
+    assert leases.expire(11.6) == []
+    assert leases.expire(11.75) == [(node("b"), "lease expired")]
     leases.adopt([node("a"), node("b")], {"a@1": 0.2, "b@1": 60.0}, 20.0)
     assert leases.expire(20.0) == [(node("b"), "lease expired")]
+
+
+def test_a_new_leader_does_not_count_time_in_which_it_heard_nobody() -> None:
+    """It was cut off from all members, as the leader before it was: each of them has had no chance to be heard."""
+    leases = Leases(RULES)
+    nodes = [node("data-1"), node("data-2"), node("a")]
+    leases.adopt(nodes, {"data-1@1": 13.0, "data-2@1": 13.4, "a@1": 12.9}, 20.0)
+    assert leases.expire(60.0) == []
+    heard_from(leases, "data-1", 61.0, 66.9)
+    assert leases.expire(66.9) == []
+    leases.renew(node("data-1"), 67.0)
+    assert [each.name for each, _ in leases.expire(67.1)] == ["a", "data-2"]
+
+
+def table_of(*rows: tuple[str, str]) -> SlotTable:
+    """Of each slot, who leads it, and who follows, if anybody."""
+    return SlotTable(1, tuple(Slot(i, leader, 1, (name,) if name else ()) for i, (leader, name) in enumerate(rows)))
+
+
+def test_who_leads_a_slot_alone_is_a_member_as_long_as_it_may_act_on_its_last_heartbeat() -> None:
+    table = table_of(("data-1", ""), ("data-3", "data-2"), ("data-2", ""))
+    leases = Leases(RULES)
+    for name in ("data-1", "data-2", "data-3"):
+        leases.renew(node(name), 10.0)
+    leases.connection_lost("data-1", "data-1@1", 10.5)
+    leases.connection_lost("data-3", "data-3@1", 10.5)
+    assert [each.name for each, _ in leases.expire(11.0, table)] == ["data-3"], "somebody follows it"
+    assert leases.next_in(11.0) == pytest.approx(3.0)
+    assert leases.expire(13.9, table) == []
+    assert leases.expire(14.0, table) == [(node("data-1"), "connection lost")]
+    leases.renew(node("data-2"), 14.0)
+    leases.leave(node("data-2"), 0.0, 14.1)
+    assert leases.nodes == [], "it has said that it leaves"
+
+
+def test_who_is_back_while_it_may_act_is_a_member_as_before_and_one_without_slots_leaves() -> None:
+    leases, table = Leases(RULES), table_of(("data-1", ""), ("data-2", ""))
+    for name in ("data-1", "data-2"):
+        leases.renew(node(name), 10.0)
+    leases.connection_lost("data-1", "data-1@1", 10.5)
+    assert leases.expire(11.0, table) == []
+    assert leases.renew(node("data-1"), 12.0) is Renewal.NOTHING
+    assert leases.expire(12.0, table) == []
+    assert leases.next_in(12.0) is None, "its time stands still before"
+    leases.connection_lost("data-1", "data-1@1", 12.5)
+    assert leases.expire(13.0, table) == []
+    assert leases.expire(13.1, table_of(("data-2", ""))) == [(node("data-1"), "connection lost")]
+
+
+def test_who_follows_nobody_that_lives_acts_alone() -> None:
+    leases, table = Leases(RULES), table_of(("data-1", "data-2"), ("data-2", "data-1"))
+    for name in ("data-1", "data-2", "data-3"):
+        leases.renew(node(name), 10.0)
+    for name in ("data-1", "data-2"):
+        leases.connection_lost(name, f"{name}@1", 10.5)
+    assert leases.expire(11.0, table) == []
+    assert [each.name for each, _ in leases.expire(14.0, table)] == ["data-1", "data-2"]
+
+
+def test_the_leader_before_may_have_granted_a_lease_just_now() -> None:
+    leases, table = Leases(RULES), table_of(("data-1", ""))
+    leases.adopt([node("data-1"), node("data-2")], {"data-2@1": 0.0}, 10.0)
+    heard_from(leases, "data-2", 10.0, 13.0)
+    assert leases.expire(13.9, table) == []
+    assert leases.expire(14.0, table) == [(node("data-1"), "not seen")]
+
+
+def test_members_by_a_view_that_was_not_known_have_a_lease_to_be_heard() -> None:
+    leases = Leases(RULES)
+    leases.renew(node("data-1"), 10.0)
+    leases.expect([node("data-1", life=0), node("data-2")], 10.5)
+    assert leases.nodes == [node("data-1"), node("data-2")]
+    assert leases.rival(node("data-2", life=2)) is None
+    heard_from(leases, "data-1", 11.0, 16.4)
+    assert leases.expire(16.4) == []
+    assert leases.expire(16.5) == [(node("data-2"), "not seen")]
+
+
+def test_while_time_stands_still_there_is_no_moment_at_which_a_lease_may_end() -> None:
+    leases = Leases(RULES)
+    leases.renew(node("data-1"), 10.0)
+    assert leases.next_in(10.0) is None, "unless it is heard again, time stands still before its lease is over"
+    leases.renew(node("a"), 11.0)
+    leases.connection_lost("data-1", "data-1@1", 11.0)
+    assert leases.next_in(11.0) == pytest.approx(0.5)
 
 
 def test_while_session_servers_are_heard_and_no_data_server_no_lease_of_a_data_server_ends() -> None:
@@ -337,5 +423,7 @@ def test_leases_are_what_a_list_of_deadlines_says(steps: list[tuple[str, str, in
                 noticed.discard(each)
                 lost.discard(each)
         assert [n.name for n in leases.nodes] == sorted(twin)
-        left = min((deadline - passed(n) for n, (_, deadline) in twin.items()), default=None)
+        runs = {n: 2.0 - (now - max([-math.inf, *(data_heard if n.startswith("data") else heard)])) for n in twin}
+        due = {n: deadline - passed(n) for n, (_, deadline) in twin.items()}
+        left = min((seconds for n, seconds in due.items() if seconds <= max(0.0, runs[n])), default=None)
         assert leases.next_in(now) == (left if left is None else pytest.approx(left))

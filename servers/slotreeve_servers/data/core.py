@@ -212,10 +212,11 @@ class DataCore:
         return last, f"{before}, which led it, is gone"
 
     def _table_of(self, view: View) -> SlotTable:
-        """The table of the view. Before this process is a member, without the slots that a former process of the same
-        name leads there: under one leader epoch only one process may count versions (I6, I11)."""
-        if not self._is_member:
-            self._is_member = any(node.process_id == self._node.process_id for node in view.data)
+        """The table of the view. Before this process is a member, and where another one of its name is, without the
+        slots that that one leads: under one leader epoch only one process may count versions (I6, I11)."""
+        for node in view.data:
+            if node.name == self._node.name:
+                self._is_member = node.process_id == self._node.process_id
         if self._is_member:
             return view.table
         return SlotTable(view.table.epoch, tuple([row for row in view.table.slots if row.leader != self._node.name]))

@@ -109,7 +109,7 @@ class MetaCore:
         self._refused = RefusedNames(settings.meta.heartbeat_seconds)
         self._look = TurnEnd(outbox, self._look_at_cluster)
         self._first_assignment = FirstAssignment(outbox, self._look.soon)
-        self._newest_view = NewestView(outbox, self._look.soon)
+        self._newest_view = NewestView(outbox, self._leases, self._look.soon)
         self._timer: Timer | None = None
         self.is_fit = True
         self.handlers = Handlers(
@@ -287,7 +287,7 @@ class MetaCore:
         return interval if left is None else min(interval, max(SHORTEST_PAUSE_SECONDS, left))
 
     def _expire_leases(self) -> None:
-        for node, reason in self._leases.expire(self._outbox.attended()):
+        for node, reason in self._leases.expire(self._outbox.attended(), self.view.read().table):
             log.warning("%s %s has left: %s", node.role, node.name, reason)
             self._has_left(node, reason, said_so=False)
 
@@ -353,7 +353,8 @@ class MetaCore:
 
     def _raise_above(self, newest: Newest, old: View, now: Situation) -> None:
         """The meta state is older than what members have."""
-        known = self._newest_view.above(newest, old, self._peers)
+        having = self._heartbeats.having_newer(old.revision)
+        known = self._newest_view.above(newest, old, having, self._peers)
         found = table_above(self._arranger, replace(now, view=known), newest) if known is not None else None
         if found is None or known is None:
             return

@@ -9,7 +9,7 @@ learner by the next table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -24,6 +24,8 @@ from slotreeve_servers.node.outbox import Outbox, Peer, Retry, TurnEnd
 
 CONFIRM_SECONDS = 1.5
 """A follower that does not answer for this time, or does not follow, counts as one that is not reached."""
+ABSENT_SECONDS = 12.0
+"""A learner that has asked for nothing for this time does not reach its leader. A silent link is ended before that."""
 AGAIN_SECONDS = 0.05
 """A learner that does not have the table yet is asked again after this time."""
 
@@ -38,6 +40,7 @@ class _Copies:
         bound: learners that were reported as ready under this table. The next one may make them followers.
         late: since when an acknowledgement waits for a holder that does not follow.
         lost: holders that are needed for acknowledgements and are not reached.
+        awaited: since when each learner that does not copy the slot is awaited. ``absent``: for too long.
     """
 
     slot: HeldSlot
@@ -46,6 +49,8 @@ class _Copies:
     bound: set[str] = field(default_factory=set)
     late: dict[str, float] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
+    awaited: dict[str, float] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
 
     def lacks(self, name: str) -> bool:
         """Whether this server learns the slot, and is not ready."""
@@ -78,7 +83,20 @@ class _Copies:
         needed = self.bound.union(row.followers)
         self.lost.intersection_update(needed)
         self.late = {name: since for name, since in self.late.items() if name in needed}
+        self.absent.intersection_update(row.learners)
+        self.awaited = {name: since for name, since in self.awaited.items() if name in row.learners}
         return bool(row.learners or self.lost or self.late)
+
+    def look_for_learners(self, here: Set[str], now: float) -> bool:
+        """``here``: the holders that are streamed to and heard. Whether others are absent than before."""
+        before = set(self.absent)
+        for name in self.slot.slot.learners:
+            if name in here:
+                self.awaited.pop(name, None)
+                self.absent.discard(name)
+            elif now - self.awaited.setdefault(name, now) >= ABSENT_SECONDS:
+                self.absent.add(name)
+        return self.absent != before
 
 
 class InSync:
@@ -134,9 +152,10 @@ class InSync:
                 copies.slot.slot.leader_epoch,
                 sorted({peer.node for peer in copies.ready}),
                 sorted(copies.lost),
+                sorted(copies.absent),
             )
             for number, copies in self._copies.items()
-            if copies.ready or copies.lost
+            if copies.ready or copies.lost or copies.absent
         ]
 
     # --- acknowledgements --------------------------------------------------------------------------------------------
@@ -174,7 +193,7 @@ class InSync:
             self._membership.heartbeat_soon()
 
     def look(self) -> float | None:
-        """Report the holders for which acknowledgements have waited too long."""
+        """Report the holders for which acknowledgements have waited too long, and the learners that do not come."""
         now = self._outbox.attended()
         for copies in self._copies.values():
             following = {peer.node for peer in copies.slot.streams}
@@ -183,6 +202,10 @@ class InSync:
                     del copies.late[name]
                 elif now - since >= CONFIRM_SECONDS:
                     self._lose(copies, name)
+            streamed = (*copies.slot.streams, *copies.slot.copying)
+            here = {peer.node for peer in streamed if self._outbox.silent_for(peer) < ABSENT_SECONDS}
+            if copies.look_for_learners(here, now):
+                self._membership.heartbeat_soon()
         return None
 
     # --- learners that have everything -------------------------------------------------------------------------------

@@ -58,12 +58,17 @@ class CopyReports:
     silent: frozenset[str] = frozenset()
 
     def are_settled(self, table: SlotTable) -> bool:
-        """Whether every holder of a slot has reported that it holds it completely."""
+        """Whether every holder of a slot that reaches its leader has reported that it holds it completely."""
         return all(
             name in self.unsettled and slot.id not in self.unsettled[name]
             for slot in table.slots
             for name in slot.holders
+            if name not in self.of(slot).absent
         )
+
+    def of(self, slot: Slot) -> CopyReport:
+        """The report of a slot's leader; an empty one where there is none."""
+        return self.by_slot.get(slot.id, NO_REPORT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,14 +142,17 @@ class Arranger:
         if not staying:  # no server is left to take over
             staying, leaving = list(servers), NOBODY_LEAVES
         if target is None or len(target.table.slots) != len(table.slots):
-            target = PlannedTable(self._intended(table))
+            target = PlannedTable(table)
+        intended = self._intended(target.table)
+        if intended is not target.table:
+            target = PlannedTable(intended, target.reasons)
         aim = SlotTable(table.epoch, target.table.slots)
         may_balance = not leaving.for_a_restart and reports.are_settled(table)
         if not is_complete(aim, staying, self._limits.replicas):
             target = _aimed(target, self._checked("assigner", self._assign_with(loads), aim, staying))
             may_balance = False
         found = self._way(table, target, servers, reports, leaving)
-        if may_balance and _is_reached(table if found.plan is None else found.plan.table, aim):
+        if may_balance and _is_reached(table if found.plan is None else found.plan.table, aim, reports):
             plan = self._balance(aim, staying, loads)
             if plan is not None:
                 # The last step's end and the next one's beginning are one table.
@@ -316,10 +324,13 @@ def _aimed(target: PlannedTable, plan: Plan | None) -> PlannedTable:
     return PlannedTable(plan.table, {**target.reasons, **{move.slot: move.reason for move in reversed(plan.moves)}})
 
 
-def _is_reached(table: SlotTable, target: SlotTable) -> bool:
-    """Whether all that the target wants lead and follow; others may follow, too, and go with the next table."""
+def _is_reached(table: SlotTable, target: SlotTable, reports: CopyReports) -> bool:
+    """Whether all that the target wants lead and follow; others may follow, too, and go with the next table. Where one
+    does not reach the leader, that may take for ever, and nothing else waits for it."""
     return all(
-        row is aim or (row.leader == aim.leader and not row.learners and set(row.followers).issuperset(aim.followers))
+        row is aim
+        or (row.leader == aim.leader and not row.learners and set(row.followers).issuperset(aim.followers))
+        or bool(reports.of(row).absent)
         for row, aim in zip(table.slots, target.slots, strict=True)
     )
 

@@ -46,10 +46,12 @@ class CopyReport:
         ready: learners that have everything. From the moment of the report the leader acknowledges nothing that they
             do not have.
         lost: followers without which the leader asks to go on, and learners that were ready and are no more.
+        absent: learners that do not come to copy the slot.
     """
 
     ready: frozenset[str] = NOBODY
     lost: frozenset[str] = NOBODY
+    absent: frozenset[str] = NOBODY
 
 
 NO_REPORT = CopyReport()
@@ -91,9 +93,10 @@ class RowChange:
         self._note(CopyStep.PROMOTE, "follower", None, name, reason)
 
     def demote(self, name: str, reason: str) -> None:
-        """A follower learns. A learner learns on: the newer table is all that its leader waits for."""
+        """A follower learns, before those that never were in sync: it has more. A learner learns on: the newer table is
+        all that its leader waits for."""
         row = self.row
-        learners = (*(n for n in row.learners if n != name), name)
+        learners = (name, *(n for n in row.learners if n != name))
         self._set(tuple(n for n in row.followers if n != name), learners)
         self._note(CopyStep.LEAVE, "demote", name, None, reason)
 
@@ -141,6 +144,7 @@ def towards(
             _drop(change, target, why)
     if change.row.leader in live:
         _follow_target(change, target, live, why)
+        _stand_in(change, target, live, report, rank)
     return change
 
 
@@ -154,8 +158,7 @@ def _succeed(change: RowChange, target: Slot, live: Set[str], rank: Rank, why: s
         leader = target.leader if target.leader in heirs else min(heirs, key=rank)
         change.lead(CopyStep.SUCCEED, str(leader), gone)
     elif learners:
-        leader = target.leader if target.leader in learners else learners[0]
-        change.lead(CopyStep.UNCLEAN, str(leader), f"{gone}, and no server in sync lives")
+        change.lead(CopyStep.UNCLEAN, learners[0], f"{gone}, and no server in sync lives")
     elif target.leader in live:
         is_first = row.leader_epoch == 0
         reason = why if is_first else f"{gone}, and no server with a copy lives"
@@ -177,9 +180,10 @@ def _leave(change: RowChange, live: Set[str], report: CopyReport) -> None:
 
 
 def _promote(change: RowChange, target: Slot, live: Set[str], report: CopyReport) -> None:
-    """Rule 1."""
+    """Rule 1. One that stands in for another one follows as long as too few are in sync."""
     for name in change.row.learners:
-        if name in report.ready and name in live and name in target.holders:
+        is_needed = name in target.holders or len(change.row.in_sync) < len(target.holders)
+        if name in report.ready and name in live and is_needed:
             change.promote(name, "its copy is complete")
 
 
@@ -202,3 +206,14 @@ def _follow_target(change: RowChange, target: Slot, live: Set[str], why: str) ->
     for name in target.holders:
         if name in live and name not in before.holders:
             change.learn(name, why)
+
+
+def _stand_in(change: RowChange, target: Slot, live: Set[str], report: CopyReport, rank: Rank) -> None:
+    """In the place of those that are wanted and do not come to copy the slot, because they do not reach its leader,
+    another one learns, too. It goes when they follow."""
+    row = change.row
+    coming = [name for name in row.learners if name not in report.absent]
+    free = [name for name in live if name not in row.holders]
+    if report.absent and free and len(row.in_sync) + len(coming) < len(target.holders):
+        absent = ", ".join(sorted(report.absent))
+        change.learn(min(free, key=rank), f"{row.leader} is not reached by {absent}")

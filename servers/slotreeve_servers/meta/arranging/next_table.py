@@ -40,7 +40,7 @@ class Situation:
 
     Attributes:
         view: the committed view.
-        data, sessions: the servers that hold a lease, by name.
+        data, sessions: the members, by name.
         reports: of data servers. ``changes``: the number of changes of them.
         leaving: the servers on their way out.
         may_assign: False while the first data server of a new cluster waits for others.

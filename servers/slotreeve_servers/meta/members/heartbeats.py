@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from slotreeve.model.nodes import Role
+from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import SlotTable
 from slotreeve_protocol.meta_messages import Heartbeat, Stopping, View
 
@@ -64,6 +64,11 @@ class LastHeartbeats:
                 newest = Newest(name, max(revision, newest.revision), max(epoch, newest.epoch))
         return newest
 
+    def having_newer(self, revision: int) -> list[Node]:
+        """The servers that have a view newer than this revision; first those that have the newest one."""
+        newer = (h for h in self._last.values() if revision < h.revision < UNBELIEVABLE)
+        return [heartbeat.node for heartbeat in sorted(newer, key=lambda h: -h.revision)]
+
     def reports(self, table: SlotTable, members: Iterable[str] = ()) -> CopyReports:
         """What the servers have reported under ``table``. The report of a leader counts under its own leader epoch.
         ``members``: those of them that have sent no heartbeat at all are silent."""
@@ -75,7 +80,7 @@ class LastHeartbeats:
             for told in heartbeat.copies:
                 row = table.slots[told.slot] if 0 <= told.slot < len(table.slots) else None
                 if row is not None and (row.leader, row.leader_epoch) == (name, told.leader_epoch):
-                    by_slot[told.slot] = CopyReport(frozenset(told.ready), frozenset(told.lost))
+                    by_slot[told.slot] = CopyReport(*map(frozenset, (told.ready, told.lost, told.absent)))
         return CopyReports(by_slot, unsettled, frozenset(members).difference(self._last))
 
     def leaving(self, banned: frozenset[str]) -> Leaving:

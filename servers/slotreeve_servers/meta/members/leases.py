@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
 from slotreeve.model.nodes import Node, Role
+from slotreeve.model.slots import SlotTable
 
 from slotreeve_servers.meta.settings import MetaSettings
+from slotreeve_servers.node.membership import LEASE_HEARTBEATS
 
 CONNECTION_LOST = "connection lost"
 RESTARTING = "did not come back from a restart"
@@ -21,6 +23,10 @@ MISSING_SECONDS = 60.0
 SILENT_HEARTBEATS = 2
 """A leader that hears no server at all, or no data server, for so many heartbeat intervals is cut off itself: leases
 last no longer than that meanwhile."""
+NO_TABLE = SlotTable()
+ACTING_HEARTBEATS = LEASE_HEARTBEATS + 1
+"""A server may act on what it was granted last for less than so many heartbeat intervals: its clock and this one's may
+run at different speeds."""
 
 
 class Renewal(Enum):
@@ -48,6 +54,10 @@ class HeardTime:
         """Somebody is heard."""
         self._passed, self.heard_at = self.read(now), now
 
+    def runs_for(self, now: float) -> float:
+        """The seconds that will pass before it stands still, unless somebody is heard."""
+        return max(0.0, self._most - (now - self.heard_at))
+
     def read(self, now: float) -> float:
         """The seconds that have passed."""
         return self._passed + min(now - self.heard_at, self._most)
@@ -68,6 +78,7 @@ class Leases:
         self._lease, self._lost = rules.lease_seconds, rules.lost_connection_seconds
         self._unseen = rules.unseen_seconds
         self._silence = SILENT_HEARTBEATS * rules.heartbeat_seconds
+        self._grant = ACTING_HEARTBEATS * rules.heartbeat_seconds
         self._all, self._data = HeardTime(self._silence), HeardTime(self._silence)
         self._nodes: dict[str, Node] = {}
         self._deadlines: dict[str, float] = {}
@@ -76,6 +87,8 @@ class Leases:
         self._awaited: dict[str, float] = {}
         self._missing: dict[str, float] = {}
         self._renewed_at: dict[str, float] = {}
+        # Those whose lease has ended, and who may acknowledge alone yet.
+        self._acting: frozenset[str] = frozenset()
 
     @property
     def nodes(self) -> list[Node]:
@@ -102,22 +115,38 @@ class Leases:
 
     def adopt(self, nodes: list[Node], silences: Mapping[str, float], now: float, missing: Sequence[str] = ()) -> None:
         """Start again with ``nodes``, as a new leader does: a lease for each server that is connected, from when this
-        process has heard it last, and ``meta.unseen_seconds`` to connect for the others. ``silences``: for how many
-        seconds nothing has come from each connected process, by its id. ``missing``: as :meth:`missing` had it at the
-        leader before."""
+        process has heard it last, and ``meta.unseen_seconds`` to connect for the others. Time in which nobody was heard
+        does not count here either.
+
+        Args:
+            silences: for how many seconds nothing has come from each connected process, by its id.
+            missing: as :meth:`missing` had it at the leader before.
+        """
         self._missing = dict.fromkeys(missing, now)
         self._nodes = {node.name: node for node in nodes}
         self._all.hear(now)
         if any(node.role is Role.DATA and node.process_id in silences for node in nodes):
             self._data.hear(now)
-        self._deadlines = {
-            node.name: self._time(node.role).read(now)
-            + (max(0.0, self._lease - silences[node.process_id]) if node.process_id in silences else self._unseen)
-            for node in nodes
-        }
+        connected = [node for node in nodes if node.process_id in silences]
+        left = dict.fromkeys(self._nodes, self._unseen)
+        for node in connected:
+            of_same_time = [n for n in connected if self._time(node.role) is self._all or n.role is Role.DATA]
+            nobody = min(silences[n.process_id] for n in of_same_time)
+            left[node.name] = max(0.0, self._lease - (silences[node.process_id] - nobody))
+        self._deadlines = {node.name: self._time(node.role).read(now) + left[node.name] for node in nodes}
         self._renewed_at = dict.fromkeys(self._nodes, now)
         self._reasons = {node.name: "not seen" for node in nodes if node.process_id not in silences}
         self._awaited.clear()
+        self._acting = frozenset()
+
+    def expect(self, nodes: Iterable[Node], now: float) -> None:
+        """Members by a view that was not known here: each that is none yet has a lease to be heard."""
+        for node in nodes:
+            if node.name not in self._nodes:
+                self._nodes[node.name] = node
+                self._deadlines[node.name] = self._time(node.role).read(now) + self._lease
+                self._renewed_at[node.name] = now
+                self._reasons[node.name] = "not seen"
 
     def _time(self, role: Role) -> HeardTime:
         return self._data if role is Role.DATA else self._all
@@ -140,6 +169,7 @@ class Leases:
         self._renewed_at[node.name] = now
         self._reasons.pop(node.name, None)
         self._awaited.pop(node.name, None)
+        self._acting -= {node.name}
         if known is None:
             return Renewal.JOINED
         return Renewal.NOTHING if known == node else Renewal.CHANGED
@@ -186,9 +216,16 @@ class Leases:
             self._reasons[node.name] = RESTARTING
         return True
 
-    def expire(self, now: float) -> list[tuple[Node, str]]:
-        """Remove and return the servers whose lease has ended, each with the reason."""
-        gone = sorted(name for name in self._nodes if self._left(name, now) <= 0)
+    def expire(self, now: float, table: SlotTable = NO_TABLE) -> list[tuple[Node, str]]:
+        """Remove and return the servers whose lease has ended, each with the reason; but who leads a slot of ``table``
+        that no live server follows stays a member as long as it may act on what it was granted last."""
+        ended = {name for name in self._nodes if self._left(name, now) <= 0}
+        silent = (name for name in ended if self._reasons.get(name) != RESTARTING)
+        may_act = {name for name in silent if now - self._renewed_at[name] < self._grant}
+        alone = [row for row in table.slots if row.leader in may_act] if may_act else []
+        live = self._nodes.keys() - ended
+        self._acting = frozenset(row.leader for row in alone if row.leader and live.isdisjoint(row.followers))
+        gone = sorted(ended - self._acting)
         result = [(self._nodes[name], self._reasons.get(name, "lease expired")) for name in gone]
         for name in gone:
             if self._nodes[name].role is Role.SESSION:
@@ -200,8 +237,13 @@ class Leases:
         return self._deadlines[name] - self._time(self._nodes[name].role).read(now)
 
     def next_in(self, now: float) -> float | None:
-        """In how many seconds the next lease may end; None while there is none."""
-        return min((self._left(name, now) for name in self._nodes), default=None)
+        """In how many seconds the next lease may end; None while none can before somebody is heard."""
+        left = [self._renewed_at[name] + self._grant - now for name in self._acting]
+        for name, node in self._nodes.items():
+            seconds = self._left(name, now)
+            if name not in self._acting and seconds <= self._time(node.role).runs_for(now):
+                left.append(seconds)
+        return min(left, default=None)
 
     def refused(self, role: Role, now: float) -> None:
         """A process was refused the name of another one. So data servers reach this leader, and their leases end as
