@@ -106,7 +106,7 @@ class PushReceipt(msgspec.Struct, array_like=True, frozen=True):
     scope: Scope
     received: int
     version: int
-    parts: int = 0
+    parts: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class PushesReceived(Message, frozen=True, tag=26):
@@ -123,7 +123,7 @@ class Get(Message, frozen=True, tag=27):
     read at ``version`` (0: begin with a new list). Reply: Datum, or Failed."""
 
     data_info_id: str
-    start: int = 0
+    start: Annotated[int, msgspec.Meta(ge=0)] = 0
     version: int = 0
 
 

@@ -6,6 +6,7 @@ Rules for all messages: :mod:`slotreeve_protocol.general_messages`.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Annotated
 
 import msgspec
 from slotreeve.model.loads import SlotLoad
@@ -113,13 +114,17 @@ class LeaderIs(Message, frozen=True, tag=63):
     is_moved: bool = False
 
 
+MOST_BACK_SECONDS = 1_000_000_000
+"""Some thirty years. Nobody keeps the places of a server for ever."""
+
+
 class Leave(Message, frozen=True, tag=64):
     """Data or session to meta leader: this server stops now. Keep its places for ``back_in_seconds`` (0: it does not
     come back). Reply: Done, or LeaderIs."""
 
     node: Node
     reason: str
-    back_in_seconds: float = 0.0
+    back_in_seconds: Annotated[float, msgspec.Meta(ge=0, le=MOST_BACK_SECONDS)] = 0.0
 
 
 class GetView(Message, frozen=True, tag=65):

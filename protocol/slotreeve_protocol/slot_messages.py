@@ -6,6 +6,7 @@ Rules for all messages: :mod:`slotreeve_protocol.general_messages`.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Annotated
 
 import msgspec
 from slotreeve.model.publisher import Publisher
@@ -152,8 +153,18 @@ class Fetch(Message, frozen=True, tag=44):
     slot: int
     leader_epoch: int
     data_info_id: str
-    start: int = 0
+    start: Annotated[int, msgspec.Meta(ge=0)] = 0
     version: int = 0
+
+
+MOST_PARTS = 1 << 24
+"""No service has so many parts: of the smallest parts that the settings allow, that would be 4 GiB."""
+PartNumber = Annotated[int, msgspec.Meta(ge=0)]
+
+
+def _check_parts(count: int) -> None:
+    if not 1 <= count <= MOST_PARTS or count & (count - 1):
+        raise ValueError(f"a service in {count} parts; expected a power of two from 1 to {MOST_PARTS}")
 
 
 class PartDigests(msgspec.Struct, array_like=True, frozen=True):
@@ -161,7 +172,11 @@ class PartDigests(msgspec.Struct, array_like=True, frozen=True):
     ``crc32(register id) & (count - 1)``. Empty parts are left out."""
 
     count: int
-    digests: dict[int, int]
+    digests: dict[PartNumber, int]
+
+    def __post_init__(self) -> None:
+        """Check the number of parts, on which loops depend."""
+        _check_parts(self.count)
 
 
 class ComparedUpTo(msgspec.Struct, array_like=True, frozen=True):
@@ -209,8 +224,12 @@ class ServicePart(msgspec.Struct, array_like=True, frozen=True):
 
     data_info_id: str
     count: int
-    number: int
+    number: PartNumber
     records: list[Publisher]
+
+    def __post_init__(self) -> None:
+        """Check the number of parts, on which loops depend."""
+        _check_parts(self.count)
 
 
 class SlotDifference(msgspec.Struct, array_like=True, frozen=True):

@@ -220,6 +220,8 @@ def test_fields_that_a_later_version_adds_are_ignored_and_those_it_left_out_have
 def values_of(kind: msgspec.inspect.Type) -> st.SearchStrategy[object]:
     """Any value of a type that occurs in messages."""
     match kind:
+        case msgspec.inspect.StructType(cls=cls) if cls in _WITH_COUNT:
+            return _WITH_COUNT[cls]
         case msgspec.inspect.StructType(cls=cls, fields=fields):
             return st.builds(cls, *(values_of(field.type) for field in fields))
         case msgspec.inspect.UnionType(types=types):
@@ -234,16 +236,25 @@ def values_of(kind: msgspec.inspect.Type) -> st.SearchStrategy[object]:
             return st.tuples(*(values_of(item) for item in items))
         case msgspec.inspect.DictType(key_type=key, value_type=value):
             return st.dictionaries(values_of(key), values_of(value), max_size=3)
+        case msgspec.inspect.IntType(ge=least, le=most):
+            return st.integers(-(1 << 63) if least is None else least, (1 << 64) - 1 if most is None else most)
+        case msgspec.inspect.FloatType(ge=lowest, le=highest):
+            return st.floats(lowest, highest, allow_nan=False)
     return _SIMPLE[type(kind)]
 
 
 _SIMPLE: dict[type, st.SearchStrategy[object]] = {
     msgspec.inspect.StrType: st.text(max_size=20),
     msgspec.inspect.BytesType: st.binary(max_size=20),
-    msgspec.inspect.IntType: st.integers(-(1 << 63), (1 << 64) - 1),
-    msgspec.inspect.FloatType: st.floats(allow_nan=False),
     msgspec.inspect.BoolType: st.booleans(),
     msgspec.inspect.NoneType: st.none(),
+}
+
+_COUNTS = st.integers(0, 24).map(lambda power: 1 << power)
+_NUMBERS = st.integers(0, (1 << 64) - 1)
+_WITH_COUNT: dict[type, st.SearchStrategy[object]] = {
+    slot.PartDigests: st.builds(slot.PartDigests, _COUNTS, st.dictionaries(_NUMBERS, _NUMBERS, max_size=3)),
+    slot.ServicePart: st.builds(slot.ServicePart, st.text(max_size=20), _COUNTS, _NUMBERS, st.just([RECORD])),
 }
 
 any_message = st.one_of(*(values_of(msgspec.inspect.type_info(kind)) for kind in typing.get_args(AnyMessage)))

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+
+MOST_WEIGHT = 1e300
+"""No server weighs more: weights are added up."""
 
 
 class Role(StrEnum):
@@ -50,7 +54,7 @@ class Node(msgspec.Struct, array_like=True, frozen=True):
     address: str
     process_id: str
     zone: str = ""
-    weight: float = 1.0
+    weight: Annotated[float, msgspec.Meta(ge=0, le=MOST_WEIGHT)] = 1.0
 
     def as_server(self) -> Server:
         """The node as assigners and balancers get it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 from slotreeve.configuration import Section
+from slotreeve_protocol.meta_messages import MOST_BACK_SECONDS
 
 
 class MetaSettings(Section):
@@ -32,7 +33,10 @@ class MetaSettings(Section):
         description="Protection mode: while fewer data servers than this live, the slot table stays as it is.",
     )
     restart_seconds: float = Field(
-        default=30.0, gt=0, description="A server that stops for a restart keeps its places as follower for so long."
+        default=30.0,
+        gt=0,
+        le=MOST_BACK_SECONDS,
+        description="A server that stops for a restart keeps its places as follower for so long.",
     )
     arrange_seconds: float = Field(
         default=1.0, gt=0, description="The slot table is looked at when nodes change, and this often."

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 from slotreeve.configuration import Section
+from slotreeve.model.nodes import MOST_WEIGHT
 from slotreeve.model.publisher import MAX_ZONE_LENGTH
 from slotreeve.model.rights import ANY, parse_right
 from slotreeve_protocol.addresses import is_loopback
@@ -44,7 +45,10 @@ class NodeSettings(Section):
         description="Failure domain; also what scope 'zone' of subscribers compares.",
     )
     weight: float = Field(
-        default=1.0, gt=0, description="Share of slots (data) or clients (session) against the others."
+        default=1.0,
+        gt=0,
+        le=MOST_WEIGHT,
+        description="Share of slots (data) or clients (session) against the others.",
     )
     part_bytes: int = Field(
         default=PART_BYTES,
