@@ -157,6 +157,39 @@ def test_a_subscriber_that_lags_beyond_the_history_gets_the_whole_service() -> N
     assert (whole.from_version, whole.version) == (0, scene.version)
 
 
+@pytest.mark.parametrize(("republished", "is_whole"), [(99, False), (100, True)])
+def test_the_history_holds_no_more_changes_than_the_service_has_records(republished: int, is_whole: bool) -> None:
+    scene = Scene()
+    scene.change(*[record(f"r{n}") for n in range(101)], whole=True)
+    client = scene.subscribe("c")
+    for number in range(IN_FLIGHT - 1):
+        scene.outbox.advance(2.0)
+        scene.change(record("r0", b"%d" % number))
+    sent = scene.pushes(client)
+    for changed in (2, republished):
+        scene.outbox.advance(2.0)
+        scene.change(*[record(f"r{n}", b"%d" % changed) for n in range(changed)])
+    assert scene.pushes(client) == []
+    scene.receipt(client, sent[-1].version)
+    (push,) = scene.pushes(client)
+    assert push.from_version == (0 if is_whole else sent[-1].version)
+    assert len(push.changed) == (101 if is_whole else 99)
+    assert push.version == scene.version
+
+
+def test_a_change_of_more_than_is_left_of_a_service_is_pushed_as_the_whole_service() -> None:
+    scene = Scene()
+    scene.change(*[record(f"r{n}") for n in range(100)], whole=True)
+    client, mirror = scene.subscribe("c"), Mirror()
+    mirror.take(*scene.pushes(client))
+    scene.outbox.advance(2.0)
+    scene.change(removed=tuple([f"r{n}" for n in range(90)]))
+    (push,) = scene.pushes(client)
+    mirror.take(push)
+    assert (push.from_version, len(push.changed), push.removed) == (0, 10, [])
+    assert mirror.copy.records == scene.truth
+
+
 def test_a_receipt_that_says_not_applied_brings_the_whole_service_once() -> None:
     scene = Scene()
     scene.change(record("r"), whole=True)

@@ -38,6 +38,7 @@ from slotreeve_servers.session.push.subscriber import Subscriber
 from slotreeve_servers.session.settings import SessionSettings
 
 HISTORY = 32
+"""Most steps of the history. It holds no more changes than the service has records, or this many."""
 IN_FLIGHT = 64
 PARTS_IN_FLIGHT = 2
 """Parts of one push to one subscriber whose receipts have not arrived."""
@@ -93,6 +94,7 @@ class PushGroup:
         "_copy",
         "_frames",
         "_history",
+        "_history_changes",
         "_last_push",
         "_outbox",
         "_pending",
@@ -118,6 +120,7 @@ class PushGroup:
         self._version = copy.version
         self._pending: Records = {}
         self._history: deque[tuple[int, Records]] | None = None
+        self._history_changes = 0
         self._frames: dict[int, PushFrames] = {}
         # The last empty push that confirmed a copy, and the versions that it leads from and to: a herd shares it.
         self._confirmation: tuple[tuple[int, int], PushFrames] | None = None
@@ -206,9 +209,7 @@ class PushGroup:
             self._rules.history.pushed(self.data_info_id, len(self.subscribers), self._copy.version, waited)
         has_changes = False
         if self._version != NO_VERSION:
-            if self._history is None:
-                self._history = deque(maxlen=HISTORY)
-            self._history.append((self._version, self._pending))
+            self._add_step()
             has_changes = bool(self._pending)
         self._pending = {}
         self._version = self._copy.version
@@ -224,6 +225,18 @@ class PushGroup:
         self._set_window(began)
         if len(self.subscribers) >= MANY_SUBSCRIBERS:
             self._outbox.at_turns_end(partial(self._set_window, began))
+
+    def _add_step(self) -> None:
+        """What waits is the next step of the history. The oldest steps go where it has become too long, or has more
+        changes than the service has records: then the whole service is less."""
+        history = self._history
+        if history is None:
+            history = self._history = deque()
+        history.append((self._version, self._pending))
+        self._history_changes += len(self._pending)
+        most = max(HISTORY, len(self._copy.records))
+        while len(history) > HISTORY or self._history_changes > most:
+            self._history_changes -= len(history.popleft()[1])
 
     def _push_changes(self, now: float, born: float) -> None:
         """Push the present state with its changes, of which the oldest was ``born`` then, and note how late that is."""
