@@ -86,6 +86,17 @@ def test_a_large_service_is_pushed_in_parts_and_few_of_them_are_on_their_way() -
     assert scene.pushes(client) == []
 
 
+def test_a_receipt_for_parts_that_were_not_sent_counts_for_those_that_were() -> None:
+    scene = Scene()
+    large(scene, 1_000)
+    client = scene.subscribe("c")
+    (first, *_) = pushes = scene.pushes(client)
+    assert len(pushes) == PARTS_IN_FLIGHT
+    for _ in range(3):
+        scene.receipt(client, first.version, 0, 10**9)
+        assert len(scene.pushes(client)) == PARTS_IN_FLIGHT
+
+
 def test_a_thousand_subscribers_do_not_each_have_a_large_service_in_their_queue() -> None:
     scene = Scene()
     large(scene, 2_000)

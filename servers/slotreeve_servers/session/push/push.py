@@ -308,7 +308,7 @@ class PushGroup:
         in_flight = subscriber.in_flight
         del in_flight[: bisect_right(in_flight, receipt.received)]
         if receipt.parts:
-            self._send_parts(subscriber, receipt.parts)
+            self._send_parts(subscriber, min(receipt.parts, subscriber.sent))
         elif receipt.version == NO_VERSION and receipt.received >= subscriber.whole:
             subscriber.version = NO_VERSION
             subscriber.parted = None
