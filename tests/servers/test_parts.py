@@ -39,7 +39,7 @@ def test_the_parts_of_a_delta_are_bounded_and_together_all_of_it(
 @given(SIZES, st.integers(1, 2_000))
 def test_pages_one_after_the_other_are_the_list(sizes: list[int], limit: int) -> None:
     whole, read = records(sizes), list[Publisher]()
-    while page := page_of(whole, len(read), limit):
+    while page := page_of(whole[len(read) :], limit):
         read += page
         assert sum(map(size_of, page[:-1])) < limit
     assert read == whole

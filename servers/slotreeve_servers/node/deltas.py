@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 from slotreeve.model.publisher import Publisher
@@ -77,11 +77,13 @@ def messages_of(parts: Iterable[tuple[Item, int]], limit: int) -> Iterator[list[
         yield message
 
 
-def page_of(records: Sequence[Publisher], start: int, limit: int) -> list[Publisher]:
-    """The records from ``start`` on, up to the one that brings them to ``limit`` bytes."""
+def page_of(records: Iterable[Publisher], limit: int) -> list[Publisher]:
+    """The first of these records, up to the one that brings them to ``limit`` bytes. The others are not looked at."""
+    page: list[Publisher] = []
     size = 0
-    end = start
-    while end < len(records) and size < limit:
-        size += size_of(records[end])
-        end += 1
-    return list(records[start:end])
+    for record in records:
+        page.append(record)
+        size += size_of(record)
+        if size >= limit:
+            break
+    return page
