@@ -255,6 +255,18 @@ def test_what_was_unpublished_ends_with_the_answer_and_is_no_repair_where_it_has
     assert scene.counters == Counter(takeover_differences=1)
 
 
+def test_what_a_client_has_left_with_a_goodbye_to_an_earlier_leader_ends_by_the_first_comparison() -> None:
+    scene = LeaderScene()
+    scene.put(record("r1"), record("r2", version=2), record("r3"))
+    asked = scene.side.digests(0)
+    assert asked is not None
+    left = [record(name).tombstone() for name in ("r1", "r2")]
+    scene.side.take(asked, SlotDifference(0, Access.ACCEPT, 1, True, {"s": [*left, record("r3")]}))
+    scene.remove_lost()
+    assert list(scene.slots.held[0].store.records()) == [record("r2", version=2), record("r3")]
+    assert scene.slots.held[0].store.tombstones["r1"][0] == left[0]
+
+
 def test_a_leader_without_a_copy_learns_in_the_first_comparison_what_has_ended() -> None:
     scene = LeaderScene()
     first = scene.side.digests(0)

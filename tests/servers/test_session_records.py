@@ -133,7 +133,24 @@ def test_the_records_of_a_client_that_left_depart_a_part_each_turn_unless_they_c
     gone = {tombstone.register_id for tombstone in scene.accept()}
     assert gone == {f"r{n}" for n in range(1, count)}
     (compared,) = scene.leaders.differences([SlotDigests(len(SERVICE) % 2, 1, {})])
-    assert [r.register_id for r in compared.records[SERVICE]] == ["r0"]
+    assert [r.register_id for r in compared.records[SERVICE] if not r.is_tombstone] == ["r0"]
+
+
+def test_what_a_client_ended_by_its_goodbye_and_sends_again_is_over_here_as_at_the_leader() -> None:
+    scene, client = Scene(), Scene().client()
+    scene.publish(client, record())
+    scene.accept()
+    scene.registrations.said_goodbye(client)
+    scene.outbox.end_turn()
+    assert scene.accept() == [record().tombstone()]
+    scene.publish(client, record(), sequence=11)
+    scene.accept()
+    assert Published([11]) in scene.outbox.messages(Published, client.peer)
+    assert (kept(scene), client.records) == ([], {})
+    (compared,) = scene.leaders.differences([SlotDigests(SLOT, 1, {})])
+    assert compared.records == {}
+    scene.publish(client, record(version=2), sequence=12)
+    assert kept(scene) == list(client.records.values()) == [record(version=2)]
 
 
 def lost(scene: Scene, *records: Publisher) -> None:

@@ -225,7 +225,9 @@ class SessionComparison:
         return Progress.DONE
 
     def _repair(self, slot: HeldSlot, difference: SlotDifference) -> None:
-        """Store the session process's records and tombstones; the clients of those that it no longer has are lost.
+        """Store the session process's records and tombstones; the clients of those that it no longer has are lost. A
+        tombstone of the same version as a record is the word of its client that it leaves, which an earlier leader may
+        have got.
 
         Safe although writes go on: they come over the same connection, so that all that the session server sent before
         its answer is already stored here, and all that it sends later is stored after it.
@@ -237,6 +239,8 @@ class SessionComparison:
         repairs = 0
         for held, theirs in differing:
             kept = {record.register_id for record in theirs}
+            said = [each for each in theirs if each.is_tombstone and store.has(each) and not store.is_news(each)]
+            self._endings.said(slot, said)
             left = [ours for ours in held if ours.session == self._process_id and ours.register_id not in kept]
             newly_lost = self._endings.lost([LostRecord(slot, record) for record in left])
             # A write that arrived after the digests were sent made a difference, and there is nothing to repair.

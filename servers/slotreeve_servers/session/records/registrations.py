@@ -226,10 +226,12 @@ class Registrations:
             if store.has(record):
                 if how is Departure.LOST:
                     self.further_copies.keep(slot, record)
-                else:
+                elif how is Departure.MOVED:
                     store.purge(record.data_info_id, record.register_id)
-                if how is Departure.SAID:
-                    self._writes.submit_gone(slot, record.tombstone())
+                else:  # as at the leader: the same version does not come back
+                    tombstone = record.tombstone()
+                    store.put_gone(tombstone, self._outbox.now())
+                    self._writes.submit_gone(slot, tombstone)
                 if how is not Departure.MOVED and self._events is not None:
                     self._events.expired(record)
             yield
