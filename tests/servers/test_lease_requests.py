@@ -20,7 +20,7 @@ from slotreeve_protocol.lease_messages import (
     RegisterLeases,
     RenewLeases,
 )
-from slotreeve_protocol.leases import MOST_LEASES
+from slotreeve_protocol.leases import LONGEST_LEASE_ID, MOST_LEASES
 from slotreeve_protocol.slot_messages import Access
 from slotreeve_servers.node.outbox import Request
 from slotreeve_servers.session.clients.clients import ConnectedClient
@@ -114,6 +114,19 @@ def test_a_lease_that_cannot_be_good_is_refused_before_anything_is_sent() -> Non
     with pytest.raises(ModelError, match="time to live"):
         scene.ask(RegisterLeases([LeaseTerms("s0", "a", "", (), 5_000), LeaseTerms("s0", "b", "", (), 5)]))
     assert not scene.outbox.effects
+
+
+@pytest.mark.parametrize("kind", [RenewLeases, EndLeases])
+@pytest.mark.parametrize("lease_id", ["", "l" * (LONGEST_LEASE_ID + 1)])
+def test_a_lease_id_that_no_lease_has_is_refused_before_anything_is_sent(
+    kind: type[RenewLeases | EndLeases], lease_id: str
+) -> None:
+    scene = Scene()
+    with pytest.raises(ModelError, match="lease id"):
+        scene.ask(kind({"s0": ["a"], "s1": ["b", lease_id]}))
+    assert not scene.outbox.effects
+    scene.ask(kind({"s0": ["l" * LONGEST_LEASE_ID]}))
+    assert len(scene.outbox.effects) == 1
 
 
 def test_a_request_for_very_many_leases_is_refused_and_one_for_many_counts_as_many_requests() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slotreeve.errors import Forbidden, LimitReached
+from slotreeve.errors import Forbidden, LimitReached, ModelError
 from slotreeve.keys import Principal
+from slotreeve.model.data_info import MAX_LENGTH
 from slotreeve.model.datum import content_digest
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
@@ -295,6 +296,26 @@ def test_there_are_no_services_before_there_is_a_table() -> None:
     tool = a_peer("tool", Role.TOOL)
     Listings(outbox, Routes(), ByLength(), Lookups(outbox)).answer(tool, ListServices(""), Request(tool, 3))
     assert outbox.take("replied")[0].what == Services({})
+
+
+@pytest.mark.parametrize(
+    ("asked", "what"),
+    [
+        (ListServices("p" * (MAX_LENGTH + 1)), "the prefix"),
+        (ListServices("", ListedUpTo(0, "n" * (MAX_LENGTH + 1))), "the name to go on from"),
+    ],
+)
+def test_a_listing_by_a_longer_text_than_any_name_is_refused_and_no_leader_is_asked(
+    asked: ListServices, what: str
+) -> None:
+    scene = Scene()
+    listings = Listings(scene.outbox, scene.routes, ByLength(), Lookups(scene.outbox))
+    client, before = a_peer("client", Role.CLIENT), len(scene.outbox.requests)
+    with pytest.raises(ModelError, match=f"{what} .* has {MAX_LENGTH + 1} characters; {MAX_LENGTH} is the limit"):
+        listings.answer(client, asked, Request(client, 3))
+    assert len(scene.outbox.requests) == before
+    listings.answer(client, ListServices("p" * MAX_LENGTH), Request(client, 4))
+    assert len(scene.outbox.requests) > before
 
 
 def test_a_page_of_a_listing_ends_where_the_page_of_any_leader_ends() -> None:

@@ -27,7 +27,7 @@ from slotreeve_protocol.lease_messages import (
     RenewLeases,
     SlotLeases,
 )
-from slotreeve_protocol.leases import check_lease
+from slotreeve_protocol.leases import check_lease, check_lease_id
 from slotreeve_protocol.slot_messages import Access
 
 from slotreeve_servers.node.outbox import Outbox, Peer, Request
@@ -142,6 +142,8 @@ class LeaseRequests:
         else:
             for data_info_id, lease_ids in message.leases.items():
                 batch = at(data_info_id)
+                for lease_id in lease_ids:
+                    check_lease_id(lease_id)
                 (batch.renewed if isinstance(message, RenewLeases) else batch.ended)[data_info_id] = lease_ids
         return slots
 

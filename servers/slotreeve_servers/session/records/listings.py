@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from slotreeve.errors import RequestTimeout
+from slotreeve.model.data_info import MAX_LENGTH
 from slotreeve.model.rights import Right
+from slotreeve.model.text import check_text
 from slotreeve.ports import Message, SlotFunction
 from slotreeve_protocol.client_messages import ListedUpTo, ListServices, Services
 from slotreeve_protocol.general_messages import Failed
@@ -45,7 +47,14 @@ class Listings:
         self._waits = LeaderWaits[_Wish](outbox, lambda _: routes.led() is not None, self._try, self._fail)
 
     def answer(self, peer: Peer, asked: ListServices, request: Request) -> None:
-        """Ask every slot leader; the reply is Services, or Failed."""
+        """Ask every slot leader; the reply is Services, or Failed.
+
+        Raises:
+            ModelError: the prefix, or the name to go on from, is longer than any.
+        """
+        check_text("the prefix", asked.prefix, MAX_LENGTH)
+        if asked.after is not None:
+            check_text("the name to go on from", asked.after.name, MAX_LENGTH)
         permit = permit_of(peer.proven)
         self._try(_Wish(asked, request, self._outbox.now() + GIVE_UP_SECONDS, permit))
 
