@@ -13,6 +13,9 @@ from slotreeve_servers.session.push.push_frames import PushFrames
 if TYPE_CHECKING:
     from slotreeve_servers.session.push.push import PushGroup
 
+IN_FLIGHT = 64
+"""Pushes to one subscriber whose receipts have not arrived."""
+
 
 @dataclass(eq=False, slots=True, repr=False)
 class Subscriber:
@@ -40,3 +43,9 @@ class Subscriber:
     behind_since: float | None = None
     timed: int = NO_VERSION
     timed_at: float = 0.0
+
+    @property
+    def takes_more(self) -> bool:
+        """Whether a push may go out to it before its next receipt. Who begins anew while pushes are on their way to it
+        waits for one."""
+        return len(self.in_flight) < (IN_FLIGHT if self.version != NO_VERSION else 1)
