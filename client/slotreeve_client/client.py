@@ -286,11 +286,14 @@ class Client:
         )
 
     async def close(self) -> None:
-        """Close the client. Its session server removes all its registrations at once. Idempotent."""
+        """Close the client. Its session server removes all its registrations at once. Idempotent. It is closed also
+        where the caller does not wait for the end."""
         self._core.close()
-        await self._connector.close()
-        self._set_state(ClientState.CLOSED)
         self._all_stored.set()
+        try:
+            await self._connector.close()
+        finally:
+            self._set_state(ClientState.CLOSED)
 
     async def __aenter__(self) -> Client:
         """The client itself, once it has tried to connect. Raises as :meth:`tried`; then it is closed."""

@@ -99,6 +99,29 @@ def test_closing_a_client_removes_its_registrations_at_once() -> None:
     on_a_cluster(story)
 
 
+def test_a_client_whose_close_is_cancelled_is_closed_and_whoever_waits_for_it_is_told() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        client = cluster.client()
+        await client.connected()
+        for name in ("data-1", "data-2"):
+            cluster.freeze(name)
+        client.publish("com.example.A", "1")
+        flushing = asyncio.create_task(client.flush())
+        await asyncio.sleep(0.1)
+        closing = asyncio.create_task(client.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert client.state is ClientState.CLOSED
+        with pytest.raises(ClientClosed):
+            await asyncio.wait_for(flushing, 1)
+        for name in ("data-1", "data-2"):
+            cluster.thaw(name)
+
+    on_a_cluster(story)
+
+
 def test_a_client_whose_session_server_dies_publishes_everything_at_another() -> None:
     async def story(cluster: SimulatedCluster) -> None:
         client = cluster.client("session-1", name="mover")
