@@ -61,7 +61,8 @@ class ClientCore:
     """All registrations and subscriptions of one client.
 
     Invariant: a publication whose present version is not acknowledged is in the outbox, in flight, or postponed. At a
-    new connection every live publication goes out again, with the same version and the next incarnation (I10).
+    new connection every live publication goes out again, with the same version and the next incarnation (I10). A
+    version that is refused for good is followed by one with what the server has of the publication.
 
     Args:
         wake: called when there is something to send.
@@ -80,7 +81,7 @@ class ClientCore:
         self._client_id, self._options, self._wake, self._callbacks = client_id, options, wake, callbacks
         self._publications: dict[str, Publication] = {}
         self._outbox: dict[str, Publication] = {}
-        self._in_flight: dict[int, tuple[Publication, int, int]] = {}
+        self._in_flight: dict[int, tuple[Publication, Publisher, int]] = {}
         self._weight = 0
         self._replay = ClientReplay(())
         self.services = WatchedServices(callbacks)
@@ -258,12 +259,12 @@ class ClientCore:
             entry = in_flight.pop(sequence, None)
             if entry is None:
                 continue  # the sequence is of an earlier connection
-            publication, version, weight = entry
+            publication, record, weight = entry
             self._weight -= weight
-            publication.settle(version)
+            publication.settle(record.version, record.data)
             if replay.unstored and replay.stored(publication.register_id):
                 wakes = True
-            if publication.data is None and version == publication.version:
+            if publication.data is None and record.version == publication.version:
                 self._publications.pop(publication.register_id, None)
         if wakes or self._outbox:
             self._wake()
@@ -272,21 +273,37 @@ class ClientCore:
         entry = self._in_flight.pop(message.sequence, None)
         if entry is None:
             return
-        publication, version, weight = entry
+        publication, record, weight = entry
         self._weight -= weight
+        if record.version < publication.version:
+            return  # a newer one is on its way
         if message.code == Backpressure.code:
-            if publication.register_id not in self._outbox:
-                self.postponed.add(publication)
+            self.postponed.add(publication)
+            return
+        error = RegistrationError(f"{publication.data_info_id} was refused: {message.reason}")
+        taken = self._taken_before(publication, record)
+        if taken is not None:
+            log.warning("%s; what it published before stays visible", error)
+            publication.take_back(taken, error)
+            self._outbox[publication.register_id] = publication
+            self._wake()
             return
         if self._replay.stored(publication.register_id):
             self._wake()
-        error = RegistrationError(f"{publication.data_info_id} was refused: {message.reason}")
-        if 0 < publication.acknowledged_version < version and publication.data is not None:
-            log.warning("%s; its version %d stays visible", error, publication.acknowledged_version)
-            publication.refuse(version, error)
-            return
         self._publications.pop(publication.register_id, None)
         publication.end(error)
+
+    def _taken_before(self, publication: Publication, refused: Publisher) -> tuple[bytes, ...] | None:
+        """What the server had taken of a publication when it refused the present version; None if there is nothing, or
+        that is what was refused."""
+        if refused.data is None or publication.refused is not None:
+            return None
+        version, data = publication.acknowledged_version, publication.acknowledged_data
+        if version < refused.version - 1:  # it refuses at once, and acknowledges later what it took before
+            for one, record, _ in self._in_flight.values():
+                if one is publication and record.version > version:
+                    version, data = record.version, record.data
+        return data if version < refused.version else None
 
     def retry(self) -> None:
         """Send again some of the records for which the session server had no room."""
@@ -363,7 +380,7 @@ class ClientCore:
             record = Publisher(register_id, p.data_info_id, p.version, incarnation, session, p.zone, p.data)
             records.append(record)
             heavy = record.weight
-            in_flight[sequence] = (p, p.version, heavy)
+            in_flight[sequence] = (p, record, heavy)
             sequence += 1
             weight += heavy
             if weight >= WEIGHT_PER_MESSAGE:

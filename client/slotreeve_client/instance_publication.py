@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from slotreeve_protocol.envelope import encode_instance
+from slotreeve_protocol.envelope import decode_instance, encode_instance
 from slotreeve_protocol.instance import Health, Instance, InstanceChanges
 
 from slotreeve_client.publication import Publication
@@ -15,13 +15,22 @@ class InstancePublication:
 
     Attributes:
         publication: the registration of the instance as bytes; do not republish it.
-        instance: the instance now.
     """
 
-    __slots__ = ("instance", "publication")
+    __slots__ = ("_data", "_instance", "publication")
 
     def __init__(self, publication: Publication, instance: Instance) -> None:
-        self.publication, self.instance = publication, instance
+        self.publication = publication
+        self._data, self._instance = publication.data, instance
+
+    @property
+    def instance(self) -> Instance:
+        """The instance now. Where the server refuses a change, it is again the one before it, which others still
+        see."""
+        data = self.publication.data
+        if data is not None and data is not self._data:
+            self._data, self._instance = data, decode_instance(data) or self._instance
+        return self._instance
 
     @property
     def register_id(self) -> str:
@@ -36,18 +45,19 @@ class InstancePublication:
 
     def update(self, **changes: Unpack[InstanceChanges]) -> None:
         """Give these fields of the instance other values. Nothing is sent where they have them already. Id and zone
-        stay: something elsewhere is another instance.
+        stay: something elsewhere is another instance. A change that the server refuses is taken back as a whole:
+        :meth:`acknowledged` raises until the next change, which starts from the instance that others still see.
 
         Raises:
             ModelError: a value is wrong, or the instance is too large. Nothing has changed.
-            RegistrationError: the registration was unpublished or refused.
+            RegistrationError: the registration was unpublished, or refused from the first.
             ClientClosed: the client was closed.
         """
         self.publication.check()
         instance = self.instance.changed(**changes)
-        if instance != self.instance:
+        if instance != self._instance:
             self.publication.republish(encode_instance(instance))
-            self.instance = instance
+            self._data, self._instance = self.publication.data, instance
 
     def set_health(self, health: Health, note: str = "") -> None:
         """Say how the instance is, and for people why. Raises as :meth:`update`."""
@@ -64,14 +74,15 @@ class InstancePublication:
 
     @property
     def is_acknowledged(self) -> bool:
-        """True if the slot's leader holds the instance as it is now."""
+        """True if the slot's leader holds the instance as it is now, and the last change was not refused."""
         return self.publication.is_acknowledged
 
     async def acknowledged(self) -> None:
         """Wait until the slot's leader holds the instance as it is now (or a later one).
 
         Raises:
-            RegistrationError: the server refused the registration; the message says why.
+            RegistrationError: the server refused the registration, or the last change of it, which is taken back then;
+                the message says why.
             ClientClosed: the client was closed before.
         """
         await self.publication.acknowledged()

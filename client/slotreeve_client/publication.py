@@ -17,16 +17,19 @@ class Publication:
         register_id: id of the registration, unique in the cluster.
         data_info_id: the service.
         zone: where the provider runs.
-        version: number of times it was published or unpublished.
+        version: number of times it was published or unpublished, by its owner or because a version was refused.
         acknowledged_version: the newest version that the slot's leader has acknowledged; 0 before the first.
-        data: the payload now; None once unpublished.
-        refused: why the present version was refused, where an earlier one is visible still; None where it was not.
+        acknowledged_data: the payload of that version.
+        data: the payload now; None once unpublished. Where a version is refused, it is again the one before it.
+        refused: why what was published last was refused, where what was published before it is visible still; None
+            where it was not.
         ended: why nothing can be published any more; None while it can.
     """
 
     __slots__ = (
         "_changed",
         "_waiters",
+        "acknowledged_data",
         "acknowledged_version",
         "data",
         "data_info_id",
@@ -49,6 +52,7 @@ class Publication:
         self.data: tuple[bytes, ...] | None = data
         self.version = 1
         self.acknowledged_version = 0
+        self.acknowledged_data: tuple[bytes, ...] | None = None
         self.ended: SlotreeveError | None = None
         self.refused: RegistrationError | None = None
         self._changed = changed
@@ -88,14 +92,15 @@ class Publication:
 
     @property
     def is_acknowledged(self) -> bool:
-        """True if the slot's leader holds the present version."""
-        return self.acknowledged_version == self.version
+        """True if the slot's leader holds what was published last."""
+        return self.acknowledged_version == self.version and self.refused is None
 
     async def acknowledged(self) -> None:
         """Wait until the slot's leader holds the present version (or a later one).
 
         Raises:
-            RegistrationError: the server refused the registration, or this version of it; the message says why.
+            RegistrationError: the server refused the registration, or this version of it, which is taken back then;
+                the message says why.
             ClientClosed: the client was closed before.
         """
         if (error := self.ended or self.refused) is not None:
@@ -108,22 +113,23 @@ class Publication:
         self._waiters.append(waiter)
         await waiter
 
-    def settle(self, version: int) -> None:
-        """For the client's core: the slot's leader holds ``version``."""
+    def settle(self, version: int, data: tuple[bytes, ...] | None) -> None:
+        """For the client's core: the slot's leader holds ``version``, whose payload this is."""
         # Acknowledgements may arrive out of order, because a session server may send a batch a second time.
-        self.acknowledged_version = max(self.acknowledged_version, version)
+        if version > self.acknowledged_version:
+            self.acknowledged_version, self.acknowledged_data = version, data
         if self._waiters is not None and version == self.version:
             waiters, self._waiters = self._waiters, None
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_result(None)
 
-    def refuse(self, version: int, error: RegistrationError) -> None:
-        """For the client's core: the server has refused a version. An earlier one is visible still: it can be replaced
-        and ended."""
-        if version == self.version:
-            self.refused = error
-            self._fail(error)
+    def take_back(self, data: tuple[bytes, ...], error: RegistrationError) -> None:
+        """For the client's core: the server has refused the present version. What was published before it is visible
+        still, and takes its place as the next version: that is newer than whatever another server may have."""
+        self.data, self.refused = data, error
+        self.version += 1
+        self._fail(error)
 
     def end(self, error: ClientClosed | RegistrationError) -> None:
         """For the client's core: the registration was refused, or the client was closed."""

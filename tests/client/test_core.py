@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from msgspec import structs
-from slotreeve.errors import Backpressure, ModelError
+from slotreeve.errors import Backpressure, ModelError, RegistrationError
 from slotreeve.model.datum import content_digest
 from slotreeve_client import Scope, Subscription
 from slotreeve_protocol.client_messages import (
@@ -125,6 +125,55 @@ def test_a_rejected_record_waits_for_its_retry_and_holds_up_no_other() -> None:
     shell.core.received(Published([9]))
     assert shell.core.postponed.next_pause() == 0.05
     assert shell.core.postponed.rejections == 9
+
+
+def test_a_version_that_is_refused_is_followed_by_what_was_taken_before_it_which_each_connection_gets() -> None:
+    shell = Shell()
+    publication = shell.publish("a", b"old")
+    shell.core.connected("s@1")
+    shell.core.received(Published([sequence for sequence, _ in shell.records()]))
+    publication.republish(b"too much")
+    ((sequence, _),) = shell.records()
+    shell.core.received(Rejected(sequence, "SR503", "too much"))
+    assert [(record.version, record.data) for _, record in shell.records()] == [(3, (b"old",))]
+    assert (publication.data, publication.is_acknowledged) == ((b"old",), False)
+    shell.core.connected("s@2")
+    ((sequence, record),) = shell.records()
+    assert (record.version, record.data, record.incarnation) == (3, (b"old",), 2)
+    shell.core.received(Rejected(sequence, "SR503", "that is too much here, too"))
+    assert shell.records() == []
+    with pytest.raises(RegistrationError, match="that is too much here, too"):
+        publication.republish(b"new")
+
+
+def test_a_version_that_is_refused_in_a_replay_does_not_end_the_replay() -> None:
+    shell = Shell()
+    publication = shell.publish("a", b"old")
+    shell.core.connected("s@1")
+    shell.core.received(Published([sequence for sequence, _ in shell.records()]))
+    publication.republish(b"too much")
+    shell.core.connected("s@2")
+    ((sequence, _),) = shell.records()
+    shell.core.received(Rejected(sequence, "SR503", "too much"))
+    (again,) = shell.sent()
+    assert isinstance(again, Publish)
+    assert [record.data for record in again.records] == [(b"old",)]
+    shell.core.received(Published([again.sequence]))
+    assert shell.sent() == [ReplayEnded()]
+
+
+def test_a_version_that_is_on_its_way_when_a_newer_one_is_refused_takes_the_place_of_that() -> None:
+    shell = Shell()
+    publication = shell.publish("a", b"1")
+    shell.core.connected("s@1")
+    ((first, _),) = shell.records()
+    publication.republish(b"too much")
+    ((second, _),) = shell.records()
+    shell.core.received(Rejected(second, "SR503", "too much"))
+    shell.core.received(Published([first]))
+    assert [(record.version, record.data) for _, record in shell.records()] == [(3, (b"1",))]
+    publication.unpublish()
+    assert [(record.version, record.data) for _, record in shell.records()] == [(4, None)]
 
 
 def test_while_a_client_moves_pushes_of_the_former_server_count_until_the_new_one_has_pushed() -> None:

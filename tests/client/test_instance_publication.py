@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable
 
@@ -83,6 +84,36 @@ def test_an_instance_that_ended_cannot_be_changed_also_not_to_what_it_is() -> No
             client.register(S, Instance("10.0.0.3", 80))
 
     on_a_cluster(story)
+
+
+def test_a_change_that_is_refused_is_taken_back_and_the_instance_stays_at_the_next_server_too() -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng, meta=1, data=2, settings={"session.most_megabytes": 1}) as cluster:
+            client = cluster.client("session-1", "session-2")
+            watched = cluster.client("session-2").subscribe(S)
+
+            def seen() -> list[Instance | None]:
+                return [provider.instance for provider in watched.instances]
+
+            for size in (41_000, 500_000, 500_000):
+                client.publish("com.example.Large", b"b" * size)
+            registered = client.register(S, Instance("10.0.0.1", 80))
+            await client.flush()
+            registered.update(metadata={str(n): "v" * 1000 for n in range(13)})
+            with pytest.raises(RegistrationError, match="a client may have 1 MiB of payloads"):
+                await registered.acknowledged()
+            assert registered.instance == Instance("10.0.0.1", 80)
+            cluster.kill("session-1")
+            await asyncio.sleep(60)
+            assert seen() == [registered.instance]
+            registered.set_health(Health.CRITICAL, "the disk is full")
+            await registered.acknowledged()
+            await cluster.until(lambda: seen() == [registered.instance], "the change after it is seen")
+            assert registered.instance == Instance(
+                "10.0.0.1", 80, health=Health.CRITICAL, health_note="the disk is full"
+            )
+
+    virtual_time.run(scenario, seed=5)
 
 
 def test_bytes_and_instances_of_one_service_live_beside_each_other() -> None:

@@ -59,13 +59,13 @@ def test_only_the_acknowledgement_of_the_present_version_ends_the_wait() -> None
         made.republish("2")
         waiting = asyncio.create_task(made.acknowledged())
         await asyncio.sleep(0)
-        made.settle(1)
+        made.settle(1, (b"1",))
         await asyncio.sleep(0)
         assert not waiting.done()
-        made.settle(2)
+        made.settle(2, (b"2",))
         await waiting
         await made.acknowledged()
-        made.settle(1)  # a late one
+        made.settle(1, (b"1",))  # a late one
         assert (made.acknowledged_version, made.is_acknowledged) == (2, True)
 
     asyncio.run(scenario())
