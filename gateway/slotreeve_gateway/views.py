@@ -147,10 +147,16 @@ class ServiceView:
         """Whether a caller waits in :meth:`changed`."""
         return self._waiting > 0
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the session server no longer pushes the service, or what is beside it: nothing changes any more."""
+        return any(subscription.has_ended for subscription in self._subscriptions)
+
     async def ready(self) -> None:
         """Wait for the first push.
 
         Raises:
+            RegistrationError: the session server does not push the service; the message says why.
             RequestTimeout: it did not arrive in time.
             ClientClosed: the gateway stops.
         """
@@ -199,14 +205,15 @@ class Views:
         Raises:
             ModelError: the name is not good.
             Backpressure: the gateway watches too many services already, and callers wait in them.
+            RegistrationError: the session server does not push it; the message says why. It is asked again each time.
             RequestTimeout: no session server has sent it in time.
             ClientClosed: the gateway stops.
         """
         key = (service, beside)
-        view = self._views.get(key)
+        view = self._find(key)
         if view is None:
             key = (DataInfo.parse(service).id, beside)
-            view = self._views.get(key) or self._new(key)
+            view = self._find(key) or self._new(key)
         self._is_asked(key)
         await view.ready()
         return view
@@ -214,11 +221,20 @@ class Views:
     def current(self, service: str) -> ServiceView | None:
         """The view of a service by its data info id, at once, if it is there and ready."""
         key = (service, "")
-        view = self._views.get(key)
+        view = self._find(key)
         if view is None or not view.index:
             return None
         self._is_asked(key)
         return view
+
+    def _find(self, key: tuple[str, str]) -> ServiceView | None:
+        """The view, if there is one that goes on. One that has ended is closed."""
+        view = self._views.get(key)
+        if view is None or not view.has_ended:
+            return view
+        del self._asked[key]
+        self._views.pop(key).close()
+        return None
 
     def _is_asked(self, key: tuple[str, str]) -> None:
         """Keep the order of :attr:`_asked`: the one that was asked for the longest ago is the first."""
@@ -230,7 +246,7 @@ class Views:
         for key in list(islice(self._asked, LOOKED_AT)):
             view = self._views[key]
             self._asked[key] = self._asked.pop(key)  # those that are waited for are looked at again after all others
-            if view.index and not view.is_waited_for:
+            if (view.index or view.has_ended) and not view.is_waited_for:
                 del self._asked[key]
                 self._views.pop(key).close()
                 return True

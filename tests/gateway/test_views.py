@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from slotreeve.errors import Backpressure, ModelError, RequestTimeout
+from slotreeve.errors import Backpressure, ModelError, RegistrationError, RequestTimeout
 from slotreeve_protocol.instance import Instance
 from slotreeve_protocol.overrides import Override
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
@@ -218,6 +218,37 @@ def test_one_service_under_its_short_and_its_whole_name_is_watched_once() -> Non
         assert gateway.views.count == 1
         with pytest.raises(ModelError):
             await gateway.registry.view(" ")
+
+    with_cluster(body)
+
+
+def test_a_service_that_is_not_pushed_any_more_is_an_error_and_is_served_again_once_it_is_pushed() -> None:
+    names = [f"com.example.{letter}" for letter in "ABC"]
+
+    async def body(cluster: SimulatedCluster) -> None:
+        gateway = SimulatedGateway(cluster, "gateway-1")
+        gateway.client.publish(names[-1], "one")
+        views = [await gateway.registry.view(name) for name in names]
+        for name in ("session-1", "session-2"):
+            cluster.kill(name)
+        await cluster.start("session-1", session__most_subscriptions=1)
+        await asyncio.sleep(10)
+
+        assert gateway.registry.current_view(views[-1].data_info_id) is None
+        for _ in range(2):
+            with pytest.raises(RegistrationError, match="1 subscriptions"):
+                await gateway.registry.view(names[-1])
+
+        cluster.kill("session-1")
+        await cluster.start("session-1")
+        await gateway.client.connected()
+        gateway.client.publish(names[-1], "two")
+        await gateway.client.flush()
+        await asyncio.sleep(1)
+        assert [provider.data for provider in (await gateway.registry.view(names[-1])).providers] == [
+            (b"one",),
+            (b"two",),
+        ]
 
     with_cluster(body)
 
