@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from slotreeve.clock import Clock, MachineClock
-from slotreeve.errors import ClientClosed, ClientError, Refused, RequestTimeout
+from slotreeve.errors import ClientError, Refused, RequestTimeout
 from slotreeve.keys import client_id
 from slotreeve.model.data_info import MAX_LENGTH
 from slotreeve.model.datum import NO_VERSION
@@ -85,7 +85,6 @@ class Client:
         self._sender = Sender(clock)
         self._core = ClientCore(self.client_id, options, self._sender.flush_soon, self._callbacks)
         self._listeners: list[Callable[[ClientState], None]] = []
-        self._all_stored = asyncio.Event()
         hello = Hello(
             options.cluster,
             self.client_id,
@@ -224,16 +223,13 @@ class Client:
             after = reply.upto
 
     async def flush(self) -> None:
-        """Wait until the leaders of the slots hold everything that was published so far.
+        """Wait until the leaders of the slots hold everything that was published so far, or later versions of it. What
+        is published meanwhile is not waited for, nor is what the server refuses.
 
         Raises:
             ClientClosed: the client was closed before.
         """
-        while self._core.unacknowledged:
-            if self._core.closed:
-                raise ClientClosed("the client was closed")
-            self._all_stored.clear()
-            await self._all_stored.wait()
+        await self._core.flushed()
 
     async def tried(self) -> None:
         """Wait until there is a connection, or each known address was tried once. ``async with`` waits so.
@@ -289,7 +285,6 @@ class Client:
         """Close the client. Its session server removes all its registrations at once. Idempotent. It is closed also
         where the caller does not wait for the end."""
         self._core.close()
-        self._all_stored.set()
         try:
             await self._connector.close()
         finally:
@@ -320,8 +315,6 @@ class Client:
     def session_message(self, message: Message) -> None:
         """The session server sent a message."""
         self._core.received(message)
-        if not self._core.unacknowledged:
-            self._all_stored.set()
         self._sender.message_handled()
 
     def former_message(self, message: Message) -> None:
@@ -350,7 +343,6 @@ class Client:
         """There will be no further connection: close."""
         self._core.close()
         self._set_state(ClientState.CLOSED)
-        self._all_stored.set()
 
     def _set_state(self, state: ClientState) -> None:
         if state is self.state:

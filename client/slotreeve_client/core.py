@@ -37,6 +37,7 @@ from slotreeve_protocol.provided import check_config_key
 
 from slotreeve_client.callbacks import Callbacks
 from slotreeve_client.configuration import ConfigWatch, ConfigWatches
+from slotreeve_client.flushes import Flushes
 from slotreeve_client.names import ServiceNames
 from slotreeve_client.postponed import Postponed
 from slotreeve_client.publication import Publication, payload
@@ -84,6 +85,7 @@ class ClientCore:
         self._in_flight: dict[int, tuple[Publication, Publisher, int]] = {}
         self._weight = 0
         self._replay = ClientReplay(())
+        self._flushes = Flushes()
         self.services = WatchedServices(callbacks)
         self._overrides: ConfigWatch | None = None
         self.wants = Wants(())
@@ -181,6 +183,19 @@ class ClientCore:
         """Number of records that wait to be sent or acknowledged."""
         return len(self._outbox) + len(self._in_flight) + len(self.postponed.records)
 
+    async def flushed(self) -> None:
+        """Wait until the slots' leaders hold what waits to be sent or acknowledged now, or later versions of it. What
+        the server refuses for good is not waited for. Raises ClientClosed."""
+        versions: dict[str, int] = {}
+        for _publication, record, _weight in self._in_flight.values():
+            versions[record.register_id] = max(record.version, versions.get(record.register_id, 0))
+        for waiting in (self._outbox, self.postponed.records):
+            for register_id, publication in waiting.items():
+                versions[register_id] = publication.version
+        if versions:
+            self._check_open()
+        await self._flushes.wait(versions)
+
     def _check_open(self) -> None:
         if self.closed:
             raise ClientClosed("the client was closed")
@@ -200,6 +215,7 @@ class ClientCore:
             if publication.data is not None or not publication.is_acknowledged
         }
         self._replay = ClientReplay(self._outbox)
+        self._flushes.sent_again(self._outbox)
         self._receipts.clear()
         self.wants = Wants(self.services.by_key)
         configs = self._configs.versions
@@ -252,7 +268,7 @@ class ClientCore:
                 self.services.announce(watched)
 
     def _published(self, sequences: list[int]) -> None:
-        in_flight, replay = self._in_flight, self._replay
+        in_flight, replay, flushes = self._in_flight, self._replay, self._flushes
         wakes = False
         self.postponed.has_room(len(sequences))
         for sequence in sequences:
@@ -262,6 +278,8 @@ class ClientCore:
             publication, record, weight = entry
             self._weight -= weight
             publication.settle(record.version, record.data)
+            if flushes:
+                flushes.stored(record.register_id, record.version)
             if replay.unstored and replay.stored(publication.register_id):
                 wakes = True
             if publication.data is None and record.version == publication.version:
@@ -284,7 +302,8 @@ class ClientCore:
         taken = self._taken_before(publication, record)
         if taken is not None:
             log.warning("%s; what it published before stays visible", error)
-            publication.take_back(taken, error)
+            publication.take_back(*taken, error)
+            self._flushes.refused(publication.register_id, taken[0])
             self._outbox[publication.register_id] = publication
             self._wake()
             return
@@ -292,10 +311,11 @@ class ClientCore:
             self._wake()
         self._publications.pop(publication.register_id, None)
         publication.end(error)
+        self._flushes.refused(publication.register_id, 0)
 
-    def _taken_before(self, publication: Publication, refused: Publisher) -> tuple[bytes, ...] | None:
-        """What the server had taken of a publication when it refused the present version; None if there is nothing, or
-        that is what was refused."""
+    def _taken_before(self, publication: Publication, refused: Publisher) -> tuple[int, tuple[bytes, ...]] | None:
+        """The version, and its payload, that the server had taken of a publication when it refused the present one;
+        None if there is none, or that is what was refused."""
         if refused.data is None or publication.refused is not None:
             return None
         version, data = publication.acknowledged_version, publication.acknowledged_data
@@ -303,7 +323,7 @@ class ClientCore:
             for one, record, _ in self._in_flight.values():
                 if one is publication and record.version > version:
                     version, data = record.version, record.data
-        return data if version < refused.version else None
+        return (version, data) if data is not None and version < refused.version else None
 
     def retry(self) -> None:
         """Send again some of the records for which the session server had no room."""
@@ -400,5 +420,6 @@ class ClientCore:
         error = ClientClosed("the client was closed")
         for publication in self._publications.values():
             publication.end(error)
+        self._flushes.close(error)
         self._configs.close()
         self.services.close()

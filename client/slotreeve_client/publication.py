@@ -56,7 +56,7 @@ class Publication:
         self.ended: SlotreeveError | None = None
         self.refused: RegistrationError | None = None
         self._changed = changed
-        self._waiters: list[asyncio.Future[None]] | None = None
+        self._waiters: list[tuple[int, asyncio.Future[None]]] | None = None
 
     def republish(self, *data: bytes | str) -> None:
         """Replace the payload. Of several quick calls only the last one may be sent.
@@ -110,7 +110,7 @@ class Publication:
         waiter = asyncio.get_running_loop().create_future()
         if self._waiters is None:
             self._waiters = []
-        self._waiters.append(waiter)
+        self._waiters.append((self.version, waiter))
         await waiter
 
     def settle(self, version: int, data: tuple[bytes, ...] | None) -> None:
@@ -118,29 +118,35 @@ class Publication:
         # Acknowledgements may arrive out of order, because a session server may send a batch a second time.
         if version > self.acknowledged_version:
             self.acknowledged_version, self.acknowledged_data = version, data
-        if self._waiters is not None and version == self.version:
-            waiters, self._waiters = self._waiters, None
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
+        if self._waiters is not None:
+            self._end_waits(range(version + 1))
 
-    def take_back(self, data: tuple[bytes, ...], error: RegistrationError) -> None:
-        """For the client's core: the server has refused the present version. What was published before it is visible
-        still, and takes its place as the next version: that is newer than whatever another server may have."""
+    def take_back(self, taken: int, data: tuple[bytes, ...], error: RegistrationError) -> None:
+        """For the client's core: the server has refused the present version. It has taken version ``taken`` before,
+        with this payload, which takes its place as the next version: that is newer than whatever another server may
+        have."""
+        self._end_waits(range(taken + 1, self.version + 1), error)
         self.data, self.refused = data, error
         self.version += 1
-        self._fail(error)
 
     def end(self, error: ClientClosed | RegistrationError) -> None:
         """For the client's core: the registration was refused, or the client was closed."""
         self.ended = error
-        self._fail(error)
+        self._end_waits(range(self.version + 1), error)
 
-    def _fail(self, error: ClientClosed | RegistrationError) -> None:
-        waiters, self._waiters = self._waiters or [], None
-        for waiter in waiters:
-            if not waiter.done():
+    def _end_waits(self, versions: range, error: ClientClosed | RegistrationError | None = None) -> None:
+        """End the waits for these versions."""
+        left = []
+        for version, waiter in self._waiters or ():
+            if version not in versions:
+                left.append((version, waiter))
+            elif waiter.done():
+                continue  # its caller has been cancelled
+            elif error is not None:
                 waiter.set_exception(error)
+            else:
+                waiter.set_result(None)
+        self._waiters = left or None
 
 
 def payload(data: tuple[bytes | str, ...]) -> tuple[bytes, ...]:

@@ -99,6 +99,30 @@ def test_closing_a_client_removes_its_registrations_at_once() -> None:
     on_a_cluster(story)
 
 
+def test_flush_waits_for_what_was_published_before_it_and_not_for_what_is_published_meanwhile() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        client = cluster.client()
+        await client.connected()
+        cluster.network.delay_seconds = lambda _sender, _receiver: 0.001
+        load = client.publish("com.example.Load", "0")
+
+        async def go_on() -> None:
+            while True:
+                load.republish("more")
+                await asyncio.sleep(0.0005)
+
+        going_on = asyncio.create_task(go_on())
+        await asyncio.sleep(0.1)
+        publications = [client.publish("com.example.A", "1"), client.publish("com.example.B", "1"), load]
+        versions = [publication.version for publication in publications]
+        await asyncio.wait_for(client.flush(), 5)
+        assert all(one.acknowledged_version >= version for one, version in zip(publications, versions, strict=True))
+        assert client.statistics().unacknowledged
+        going_on.cancel()
+
+    on_a_cluster(story)
+
+
 def test_a_client_whose_close_is_cancelled_is_closed_and_whoever_waits_for_it_is_told() -> None:
     async def story(cluster: SimulatedCluster) -> None:
         client = cluster.client()

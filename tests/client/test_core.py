@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from msgspec import structs
-from slotreeve.errors import Backpressure, ModelError, RegistrationError
+from slotreeve.errors import Backpressure, ClientClosed, ModelError, RegistrationError
 from slotreeve.model.datum import content_digest
 from slotreeve_client import Scope, Subscription
 from slotreeve_protocol.client_messages import (
@@ -174,6 +174,69 @@ def test_a_version_that_is_on_its_way_when_a_newer_one_is_refused_takes_the_plac
     assert [(record.version, record.data) for _, record in shell.records()] == [(3, (b"1",))]
     publication.unpublish()
     assert [(record.version, record.data) for _, record in shell.records()] == [(4, None)]
+
+
+def test_a_flush_waits_for_the_answers_to_what_was_published_before_it() -> None:
+    async def scenario() -> None:
+        shell = Shell()
+        kept, changed, gone, _refused = (shell.publish() for _ in range(4))
+        shell.core.connected("s@1")
+        _kept_at, changed_at, gone_at, refused_at = (sequence for sequence, _ in shell.records())
+        flush = asyncio.create_task(shell.core.flushed())
+        await asyncio.sleep(0)
+
+        async def has_ended() -> bool:
+            await asyncio.sleep(0)
+            return flush.done()
+
+        shell.publish()
+        changed.republish(b"2")
+        (_, (later_at, _)) = shell.records()
+        shell.core.received(Rejected(refused_at, "SR503", "too much"))
+        shell.core.received(Rejected(changed_at, Backpressure.code, "busy"))
+        shell.core.received(Published([later_at]))
+        assert not await has_ended()
+        gone.unpublish()
+        ((gone_for_good_at, _),) = shell.records()
+        shell.core.received(Published([gone_for_good_at]))
+        shell.core.connected("s@2")
+        assert not await has_ended()
+        sent = {record.register_id: sequence for sequence, record in shell.records()}
+        assert gone.register_id not in sent
+        shell.core.received(Published([gone_at, sent[kept.register_id]]))
+        assert await has_ended()
+        await flush
+        assert shell.core.unacknowledged == 2
+
+    asyncio.run(scenario())
+
+
+def test_a_flush_waits_for_a_version_that_was_taken_before_another_one_was_refused() -> None:
+    async def scenario() -> None:
+        shell = Shell()
+        publication = shell.publish()
+        shell.core.connected("s@1")
+        ((first, _),) = shell.records()
+        flushes = [asyncio.create_task(shell.core.flushed())]
+        await asyncio.sleep(0)
+        publication.republish(b"too much")
+        flushes.append(asyncio.create_task(shell.core.flushed()))
+        await asyncio.sleep(0)
+        ((second, _),) = shell.records()
+        shell.core.received(Rejected(second, "SR503", "too much"))
+        await asyncio.sleep(0)
+        assert [flush.done() for flush in flushes] == [False, True]
+        flushes.append(asyncio.create_task(shell.core.flushed()))
+        await asyncio.sleep(0)
+        shell.core.received(Published([first]))
+        await flushes[0]
+        shell.core.close()
+        with pytest.raises(ClientClosed):
+            await flushes[2]
+        with pytest.raises(ClientClosed):
+            await shell.core.flushed()
+
+    asyncio.run(scenario())
 
 
 def test_while_a_client_moves_pushes_of_the_former_server_count_until_the_new_one_has_pushed() -> None:

@@ -53,6 +53,31 @@ def test_a_payload_that_is_too_large_changes_nothing() -> None:
     assert (made.version, made.data) == (1, (b"1",))
 
 
+def test_a_wait_ends_with_the_acknowledgement_of_its_version_or_a_later_one_whatever_is_published_meanwhile() -> None:
+    async def scenario() -> None:
+        made = publication()
+        waiting = []
+        for number in range(2, 6):
+            made.republish(str(number))
+            waiting.append(asyncio.create_task(made.acknowledged()))
+            await asyncio.sleep(0)
+
+        async def ended() -> list[bool]:
+            await asyncio.sleep(0)
+            return [wait.done() for wait in waiting]
+
+        made.settle(3, (b"3",))
+        assert await ended() == [True, True, False, False]
+        made.take_back(4, (b"4",), RegistrationError("refused"))
+        assert await ended() == [True, True, False, True]
+        made.settle(4, (b"4",))
+        assert await ended() == [True, True, True, True]
+        with pytest.raises(RegistrationError, match="refused"):
+            await waiting[3]
+
+    asyncio.run(scenario())
+
+
 def test_only_the_acknowledgement_of_the_present_version_ends_the_wait() -> None:
     async def scenario() -> None:
         made = publication()
