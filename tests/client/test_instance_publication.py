@@ -9,9 +9,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 from slotreeve.errors import ClientClosed, ModelError, RegistrationError
 from slotreeve_client import Health, Instance
+from slotreeve_client.administration import change_overrides
 from slotreeve_client.instance_publication import InstancePublication
 from slotreeve_conformance import virtual_time
 from slotreeve_protocol.envelope import decode_instance
+from slotreeve_protocol.overrides import Override
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 
 S = "com.example.S"
@@ -112,6 +114,30 @@ def test_a_change_that_is_refused_is_taken_back_and_the_instance_stays_at_the_ne
             assert registered.instance == Instance(
                 "10.0.0.1", 80, health=Health.CRITICAL, health_note="the disk is full"
             )
+
+    virtual_time.run(scenario, seed=5)
+
+
+def test_a_client_at_its_limit_of_subscriptions_sees_what_the_operator_overrides() -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng, meta=1, data=2, settings={"session.most_subscriptions": 1}) as cluster:
+            provider, client = cluster.client(), cluster.client()
+            registered = provider.register(S, Instance("10.0.0.1", 80))
+            await provider.flush()
+            operator = cluster.transport("operator", of="session-1")
+            await change_overrides(
+                operator,
+                "slotreeve",
+                [cluster.address("meta-1")],
+                lambda overrides: overrides.changed(registered.data_info_id, "10.0.0.1:80", Override(enabled=False)),
+            )
+            watched = client.subscribe(S)
+            await watched.ready()
+            for found in (watched.instances, await client.get(S)):
+                assert [one.instance and one.instance.enabled for one in found] == [False]
+            assert cluster.session("session-1").counters()["limits_hit"] == 0
+            with pytest.raises(RegistrationError, match="1 subscriptions"):
+                await client.subscribe("com.example.Another").ready()
 
     virtual_time.run(scenario, seed=5)
 

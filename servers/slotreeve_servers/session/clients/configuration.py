@@ -7,16 +7,15 @@ from collections.abc import Iterable, Mapping
 
 from slotreeve.errors import LimitReached, ModelError
 from slotreeve_protocol.meta_messages import ConfigEntry, Configs
-from slotreeve_protocol.overrides import OVERRIDES_KEY
 from slotreeve_protocol.provided import config_digest
 
 from slotreeve_servers.node.outbox import Outbox, send_to_all
 from slotreeve_servers.session.clients.clients import ConnectedClient
-from slotreeve_servers.session.clients.limits import ClientLimits
+from slotreeve_servers.session.clients.limits import FOR_ALL, ClientLimits
 
 log = logging.getLogger("slotreeve.session")
 
-OWN_KEYS, FOR_ALL = "slotreeve.", frozenset({OVERRIDES_KEY})
+OWN_KEYS = "slotreeve."
 """With keys, only gateways and tools may read entries of slotreeve's own, but for those that every client goes by."""
 
 

@@ -8,6 +8,7 @@ from collections.abc import Hashable
 
 from slotreeve.errors import LimitReached
 from slotreeve.model.publisher import Publisher
+from slotreeve_protocol.overrides import OVERRIDES_KEY
 from slotreeve_protocol.provided import check_config_key
 
 from slotreeve_servers.session.clients.clients import ConnectedClient
@@ -19,6 +20,8 @@ WEIGHTS_PER_MEGABYTE = 512
 """A record weighs 1, and 1 more for each 2 KiB (:attr:`slotreeve.model.publisher.Publisher.weight`)."""
 MOST_KEYS = 10_000
 """Keys of the provided configuration that one client may watch: a session server holds each whole, for each of them."""
+FOR_ALL = frozenset({OVERRIDES_KEY})
+"""The keys that every client goes by, without being told to watch them: all may, and they do not count."""
 BURST_SECONDS = 2.0
 """A client that was silent may ask at once as much as it may in this time (a token bucket)."""
 
@@ -78,13 +81,14 @@ class ClientLimits:
             ModelError: the key is blank or too long.
         """
         check_config_key(key)
-        if key not in client.configs:
+        if key not in client.configs and key not in FOR_ALL:
             self._check_watched(client)
             if len(client.configs) >= MOST_KEYS:
                 self._refuse(client, f"{MOST_KEYS} watched keys of the configuration")
 
     def _check_watched(self, client: ConnectedClient) -> None:
-        if len(client.watched) + len(client.configs) >= self.rules.most_subscriptions:
+        watched = len(client.watched) + len(client.configs) - len(client.configs & FOR_ALL)
+        if watched >= self.rules.most_subscriptions:
             self._refuse(client, f"{self.rules.most_subscriptions} subscriptions", "most_subscriptions")
 
     def check_request(self, client: ConnectedClient, attended: float, weight: int = 1) -> None:
