@@ -147,7 +147,8 @@ class Client:
 
     def watch_config(self, key: str, on_change: Callable[[ConfigWatch], None] | None = None) -> ConfigWatch:
         """Watch a key of the provided configuration (``slotreeve provide``). ``on_change`` is called on the event loop
-        with the watch: once with the first state and then after every change. It may see several changes as one.
+        with the watch: once with the first state and then after every change. It may see several changes as one. Where
+        the session server does not let this client watch the key, ``refused`` of the watch says why.
 
         Raises:
             ModelError: the key is blank, too long, or cannot be encoded.

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 
-from slotreeve.errors import ClientClosed
-from slotreeve_protocol.meta_messages import ConfigEntry
+from slotreeve.errors import ClientClosed, RegistrationError
+from slotreeve_protocol.meta_messages import NOT_SHOWN, ConfigEntry
+
+log = logging.getLogger("slotreeve.client")
 
 
 class ConfigWatch:
@@ -16,6 +19,8 @@ class ConfigWatch:
         key: the key.
         value: its newest known value; None if there is none.
         version: version of that value. It only rises; it is 0 if the key was never written.
+        refused: why the session server does not let this client watch the key, so that ``value`` may be old; None where
+            it does. The next session server is asked again.
         callback_failures: number of exceptions that its callback raised.
     """
 
@@ -26,8 +31,10 @@ class ConfigWatch:
         self.value: bytes | None = None
         self.version = 0
         self.callback_failures = 0
+        self.refused: RegistrationError | None = None
         self._on_change, self._unwatch = on_change, unwatch
-        self._known = asyncio.Event()
+        self._known = False
+        self._answered = asyncio.Event()
         self._closed = False
 
     @property
@@ -39,11 +46,14 @@ class ConfigWatch:
         """Wait until the value is known (which may be that there is none).
 
         Raises:
+            RegistrationError: the session server does not let this client watch the key; the message says why.
             ClientClosed: the client or the watch was closed before.
         """
-        await self._known.wait()
+        await self._answered.wait()
         if self._closed:
             raise ClientClosed(f"the watch of {self.key} has ended")
+        if self.refused is not None:
+            raise self.refused
 
     def unwatch(self) -> None:
         """End the watch. No callback follows. Idempotent."""
@@ -57,11 +67,18 @@ class ConfigWatch:
         return f"the watch of {self.key}"
 
     def apply(self, entry: ConfigEntry) -> bool:
-        """For the client's core: the newest entry of the key. True if it is a change."""
-        is_new = entry.version > self.version or not self._known.is_set()
+        """For the client's core: the newest entry of the key, or that there is none for this client. True if it is a
+        change."""
+        self._answered.set()
+        if entry.version == NOT_SHOWN:
+            reason = (entry.value or b"").decode(errors="replace")
+            self.refused = RegistrationError(f"{self.key} is not shown to this client: {reason}")
+            log.error("%s is refused: %s", self.label, reason)
+            return False
+        is_new = entry.version > self.version or not self._known
         if entry.version >= self.version:
             self.value, self.version = entry.value, entry.version
-        self._known.set()
+        self.refused, self._known = None, True
         return is_new
 
     def call(self) -> None:
@@ -72,7 +89,7 @@ class ConfigWatch:
     def close(self) -> None:
         """For the client's core: no further entry comes."""
         self._closed = True
-        self._known.set()
+        self._answered.set()
 
 
 class ConfigWatches:
@@ -101,8 +118,11 @@ class ConfigWatches:
 
     @property
     def versions(self) -> dict[str, int]:
-        """The oldest version that the watches of each key have."""
-        return {key: min(watch.version for watch in watches) for key, watches in self._by_key.items()}
+        """The oldest version that the watches of each key have; 0, which is always answered, where one was refused."""
+        return {
+            key: min(watch.version if watch.refused is None else 0 for watch in watches)
+            for key, watches in self._by_key.items()
+        }
 
     def close(self) -> None:
         """End all of them."""

@@ -127,7 +127,7 @@ class BlockingConfigWatch:
         return self._owner.call(lambda: self._watch.value)
 
     def ready(self, timeout_seconds: float) -> None:
-        """Wait until the value is known. Raises RequestTimeout, ClientClosed."""
+        """Wait until the value is known. Raises RequestTimeout, RegistrationError, ClientClosed."""
         self._owner.wait(self._watch.ready(), timeout_seconds)
 
     def unwatch(self) -> None:

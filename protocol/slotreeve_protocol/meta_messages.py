@@ -142,9 +142,15 @@ class GetLeader(Message, frozen=True, tag=66):
     """Any process to meta: return the leader in your view. Reply: LeaderIs."""
 
 
+NOT_SHOWN = -1
+"""The version by which a session server says that it does not let a client watch a key. Clients of release 0.1 take it
+for a key without a value."""
+
+
 class ConfigEntry(msgspec.Struct, array_like=True, frozen=True):
     """One entry of the provided configuration. ``value`` is None if it was deleted or never written. ``version`` counts
-    the writes and deletions; it is 0 if the key was never written."""
+    the writes and deletions; it is 0 if the key was never written. Where it is :data:`NOT_SHOWN`, ``value`` is the
+    reason."""
 
     key: str
     value: bytes | None

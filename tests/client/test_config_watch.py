@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from slotreeve.errors import ClientClosed
+from slotreeve.errors import ClientClosed, RegistrationError
 from slotreeve_client.configuration import ConfigWatch, ConfigWatches
-from slotreeve_protocol.meta_messages import ConfigEntry
+from slotreeve_protocol.meta_messages import NOT_SHOWN, ConfigEntry
 
 
 def watch(seen: list[tuple[bytes | None, int]]) -> ConfigWatch:
@@ -43,6 +43,31 @@ def test_ready_waits_for_the_first_entry_and_fails_after_the_end() -> None:
         await waits[0]
         with pytest.raises(ClientClosed, match="the watch of k has ended"):
             await waits[1]
+
+    asyncio.run(scenario())
+
+
+def test_a_key_that_is_not_shown_is_an_error_and_not_a_key_without_a_value_until_it_is_shown(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        seen: list[tuple[bytes | None, int]] = []
+        made, watches = watch(seen), ConfigWatches()
+        watches.add(made)
+        waiting = asyncio.create_task(made.ready())
+        await asyncio.sleep(0)
+        assert watches.apply([ConfigEntry("k", b"it is too much", NOT_SHOWN)]) == []
+        for wait in (waiting, made.ready()):
+            with pytest.raises(RegistrationError, match="k is not shown to this client: it is too much"):
+                await wait
+        assert "the watch of k is refused: it is too much" in caplog.text
+        for entry in (ConfigEntry("k", None, 0), ConfigEntry("k", b"v", 5)):
+            assert watches.apply([entry]) == [made]
+            await made.ready()
+        assert watches.apply([ConfigEntry("k", b"another limit", NOT_SHOWN)]) == []
+        assert (made.value, made.has_ended, watches.versions) == (b"v", False, {"k": 0})
+        assert watches.apply([ConfigEntry("k", b"v", 5)]) == []
+        assert (made.refused, watches.versions) == (None, {"k": 5})
 
     asyncio.run(scenario())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from slotreeve.errors import Refused, Unreachable
+from slotreeve.errors import Refused, RegistrationError, Unreachable
 from slotreeve.keys import KeyRing
 from slotreeve.ports.transport import dialled
 from slotreeve_client.administration import change_orders, change_overrides, change_tokens, cluster_view, put_config
@@ -78,9 +78,9 @@ def test_a_client_neither_orders_anything_nor_reads_what_is_for_gateways() -> No
             with pytest.raises(Refused, match="'shop' is that of a client, not of a tool"):
                 await put_config(shop, "slotreeve", metas, "example.greeting", b"mine")
             seen = {key: client.watch_config(key) for key in ("example.greeting", TOKENS_KEY)}
-            for watch in seen.values():
-                await watch.ready()
             await cluster.until(lambda: seen["example.greeting"].value == b"hello", "it is told")
+            with pytest.raises(RegistrationError, match="only gateways and tools read it"):
+                await seen[TOKENS_KEY].ready()
             assert seen[TOKENS_KEY].value is None
 
     run(main)
@@ -97,7 +97,8 @@ def test_a_client_reads_no_entry_of_slotreeve_s_own_but_the_overrides_and_asking
             await change_overrides(tool, "slotreeve", metas, lambda overrides: overrides)
             seen = {key: client.watch_config(key) for key in (ORDERS_KEY, SETTINGS_KEY, "slotreeve.anything")}
             for watch in seen.values():
-                await watch.ready()
+                with pytest.raises(RegistrationError, match="only gateways and tools read it"):
+                    await watch.ready()
             assert all(watch.value is None for watch in seen.values())
 
     run(main)

@@ -24,7 +24,7 @@ from slotreeve_protocol.client_messages import (
     Want,
 )
 from slotreeve_protocol.general_messages import Failed
-from slotreeve_protocol.meta_messages import ConfigEntry, Configs
+from slotreeve_protocol.meta_messages import NOT_SHOWN, ConfigEntry, Configs
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_protocol.provided import config_digest
 from slotreeve_protocol.slot_messages import (
@@ -374,6 +374,11 @@ def test_a_client_watches_so_many_keys_and_services_and_no_longer_key_than_there
     mirror.watch(client, {"k1": 0})
     assert client.configs == {"k0", "k1"}
     assert limits.hit == 8
+    entries = [entry for message in outbox.messages(Configs) for entry in message.entries]
+    assert {entry.version for entry in entries} == {NOT_SHOWN}
+    assert entries[-1].key == "k9"
+    assert entries[-1].value is not None
+    assert b"a client may have 3 subscriptions" in entries[-1].value
     assert len(mirror._watchers) == 2
     with pytest.raises(LimitReached):
         limits.check_subscription(client, "another")

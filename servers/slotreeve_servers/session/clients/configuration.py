@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from slotreeve.errors import LimitReached, ModelError
-from slotreeve_protocol.meta_messages import ConfigEntry, Configs
+from slotreeve_protocol.meta_messages import NOT_SHOWN, ConfigEntry, Configs
 from slotreeve_protocol.provided import config_digest
 
 from slotreeve_servers.node.outbox import Outbox, send_to_all
@@ -53,17 +53,18 @@ class ConfigMirror:
         return newer
 
     def watch(self, client: ConnectedClient, wants: Mapping[str, int]) -> None:
-        """Send ``client`` these keys from now on; at once where it does not know the newest version."""
+        """Send ``client`` these keys from now on; at once where it does not know the newest version. It is told which
+        of them it may not watch."""
         for key, version in wants.items():
             try:
                 self._limits.check_watch(client, key)
             except (LimitReached, ModelError) as error:
                 client.peer.complain(log, "%s may not watch a key: %s", client.peer.node, error)
-                self._send((client,), ConfigEntry(key, None, 0))
+                self._send((client,), ConfigEntry(key, str(error).encode(), NOT_SHOWN))
                 continue
             if client.permit is not None and key.startswith(OWN_KEYS) and key not in FOR_ALL:
                 self._outbox.denied(client.peer, f"the key is that of a client; only gateways and tools read {key}")
-                self._send((client,), ConfigEntry(key, None, 0))
+                self._send((client,), ConfigEntry(key, b"only gateways and tools read it", NOT_SHOWN))
                 continue
             self._watchers.setdefault(key, {})[client] = None
             client.configs.add(key)
