@@ -13,8 +13,8 @@ from slotreeve_simulator.simulated_cluster import SimulatedCluster
 def test_an_acknowledgement_that_comes_late_does_not_undo_a_newer_one() -> None:
     publication = Publication("id", "service", "", (b"1",), lambda _publication: None)
     publication.republish("2")
-    publication.settle(2)
-    publication.settle(1)
+    publication.settle(2, (b"2",))
+    publication.settle(1, (b"1",))
     assert publication.is_acknowledged
 
 

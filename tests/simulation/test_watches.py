@@ -38,13 +38,13 @@ class Scene:
             return Publication(data, "service-1", "", (data.encode(),), lambda _publication: None)
 
         made = self.watch.register("client-1", "service-1", publish)
-        made.publication.settle(1)
+        made.publication.settle(1, made.publication.data)
         return made
 
     def end(self, registration: Registration) -> None:
         registration.publication.unpublish()
         self.watch.ended(registration)
-        registration.publication.settle(registration.publication.version)
+        registration.publication.settle(registration.publication.version, None)
         self.watch.look()
 
     def broken(self) -> str | None:

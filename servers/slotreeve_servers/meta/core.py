@@ -304,7 +304,7 @@ class MetaCore:
             *(old, data, sessions),
             self._heartbeats.reports(old.table, [node.name for node in data]),
             self._heartbeats.changes,
-            self._heartbeats.leaving(self.configs.orders.banned),
+            replace(self._heartbeats.leaving(self.configs.orders.banned), acting=self._leases.acting),
             bool(old.table.slots) or self._first_assignment.may_begin(bool(data), self._rules.first_assign_seconds),
             loads,
             self._target,

@@ -34,10 +34,12 @@ log = logging.getLogger("slotreeve.arranger")
 
 @dataclass(frozen=True)
 class Leaving:
-    """Names of the data servers that leave or are banned, and of those that only restart."""
+    """Names of the data servers that leave or are banned, of those that only restart, and of those that have gone
+    without a word, and are members only because they may act yet."""
 
     for_good: frozenset[str] = frozenset()
     for_a_restart: frozenset[str] = frozenset()
+    acting: frozenset[str] = frozenset()
 
 
 NOBODY_LEAVES = Leaving()
@@ -135,7 +137,7 @@ class Arranger:
     ) -> Arrangement:
         """The next change of ``table`` for the servers that live now. ``target``: what the last call returned. The
         table stays as it is where no server lives, and in protection mode."""
-        if not servers or self.is_protected(servers):
+        if not servers or self.is_protected([server for server in servers if server.name not in leaving.acting]):
             return Arrangement(None, target)
         table = table if table.slots else SlotTable.unassigned(self._slots)
         staying = [server for server in servers if server.name not in leaving.for_good]

@@ -71,6 +71,9 @@ class Leases:
     and copies without a place. Those of data servers last in time in which a data server is heard. After a silence each
     server has a whole lease to be heard again, but no second one before that: another one may fall silent very often.
 
+    Attributes:
+        acting: members whose lease has ended, and who may acknowledge alone yet (docs/copies.md, rule 5).
+
     Invariant: every known node has a deadline; a renewal only ever sets it to ``meta.lease_seconds`` from now.
     """
 
@@ -87,8 +90,7 @@ class Leases:
         self._awaited: dict[str, float] = {}
         self._missing: dict[str, float] = {}
         self._renewed_at: dict[str, float] = {}
-        # Those whose lease has ended, and who may acknowledge alone yet.
-        self._acting: frozenset[str] = frozenset()
+        self.acting: frozenset[str] = frozenset()
 
     @property
     def nodes(self) -> list[Node]:
@@ -137,7 +139,7 @@ class Leases:
         self._renewed_at = dict.fromkeys(self._nodes, now)
         self._reasons = {node.name: "not seen" for node in nodes if node.process_id not in silences}
         self._awaited.clear()
-        self._acting = frozenset()
+        self.acting = frozenset()
 
     def expect(self, nodes: Iterable[Node], now: float) -> None:
         """Members by a view that was not known here: each that is none yet has a lease to be heard."""
@@ -169,7 +171,7 @@ class Leases:
         self._renewed_at[node.name] = now
         self._reasons.pop(node.name, None)
         self._awaited.pop(node.name, None)
-        self._acting -= {node.name}
+        self.acting -= {node.name}
         if known is None:
             return Renewal.JOINED
         return Renewal.NOTHING if known == node else Renewal.CHANGED
@@ -224,8 +226,8 @@ class Leases:
         may_act = {name for name in silent if now - self._renewed_at[name] < self._grant}
         alone = [row for row in table.slots if row.leader in may_act] if may_act else []
         live = self._nodes.keys() - ended
-        self._acting = frozenset(row.leader for row in alone if row.leader and live.isdisjoint(row.followers))
-        gone = sorted(ended - self._acting)
+        self.acting = frozenset(row.leader for row in alone if row.leader and live.isdisjoint(row.followers))
+        gone = sorted(ended - self.acting)
         result = [(self._nodes[name], self._reasons.get(name, "lease expired")) for name in gone]
         for name in gone:
             if self._nodes[name].role is Role.SESSION:
@@ -238,10 +240,10 @@ class Leases:
 
     def next_in(self, now: float) -> float | None:
         """In how many seconds the next lease may end; None while none can before somebody is heard."""
-        left = [self._renewed_at[name] + self._grant - now for name in self._acting]
+        left = [self._renewed_at[name] + self._grant - now for name in self.acting]
         for name, node in self._nodes.items():
             seconds = self._left(name, now)
-            if name not in self._acting and seconds <= self._time(node.role).runs_for(now):
+            if name not in self.acting and seconds <= self._time(node.role).runs_for(now):
                 left.append(seconds)
         return min(left, default=None)
 
