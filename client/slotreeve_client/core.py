@@ -186,15 +186,18 @@ class ClientCore:
     async def flushed(self) -> None:
         """Wait until the slots' leaders hold what waits to be sent or acknowledged now, or later versions of it. What
         the server refuses for good is not waited for. Raises ClientClosed."""
-        versions: dict[str, int] = {}
-        for _publication, record, _weight in self._in_flight.values():
-            versions[record.register_id] = max(record.version, versions.get(record.register_id, 0))
-        for waiting in (self._outbox, self.postponed.records):
-            for register_id, publication in waiting.items():
-                versions[register_id] = publication.version
+        versions = {publication: record.version for publication, record, _weight in self._in_flight.values()}
+        for waiting in (self.postponed.records, self._outbox):
+            versions |= {publication: publication.version for publication in waiting.values()}
         if versions:
             self._check_open()
         await self._flushes.wait(versions)
+
+    def _is_over(self, publication: Publication, version: int) -> bool:
+        """Whether a version, or a later one, is stored, or the registration has ended."""
+        if publication.acknowledged_version >= version or publication.ended is not None:
+            return True
+        return publication.data is None and self._publications.get(publication.register_id) is not publication
 
     def _check_open(self) -> None:
         if self.closed:
@@ -215,7 +218,6 @@ class ClientCore:
             if publication.data is not None or not publication.is_acknowledged
         }
         self._replay = ClientReplay(self._outbox)
-        self._flushes.sent_again(self._outbox)
         self._receipts.clear()
         self.wants = Wants(self.services.by_key)
         configs = self._configs.versions
@@ -268,7 +270,7 @@ class ClientCore:
                 self.services.announce(watched)
 
     def _published(self, sequences: list[int]) -> None:
-        in_flight, replay, flushes = self._in_flight, self._replay, self._flushes
+        in_flight, replay = self._in_flight, self._replay
         wakes = False
         self.postponed.has_room(len(sequences))
         for sequence in sequences:
@@ -278,12 +280,12 @@ class ClientCore:
             publication, record, weight = entry
             self._weight -= weight
             publication.settle(record.version, record.data)
-            if flushes:
-                flushes.stored(record.register_id, record.version)
             if replay.unstored and replay.stored(publication.register_id):
                 wakes = True
             if publication.data is None and record.version == publication.version:
                 self._publications.pop(publication.register_id, None)
+        if self._flushes.waiting:
+            self._flushes.look(self._is_over)
         if wakes or self._outbox:
             self._wake()
 
@@ -303,7 +305,6 @@ class ClientCore:
         if taken is not None:
             log.warning("%s; what it published before stays visible", error)
             publication.take_back(*taken, error)
-            self._flushes.refused(publication.register_id, taken[0])
             self._outbox[publication.register_id] = publication
             self._wake()
             return
@@ -311,7 +312,7 @@ class ClientCore:
             self._wake()
         self._publications.pop(publication.register_id, None)
         publication.end(error)
-        self._flushes.refused(publication.register_id, 0)
+        self._flushes.look(self._is_over)
 
     def _taken_before(self, publication: Publication, refused: Publisher) -> tuple[int, tuple[bytes, ...]] | None:
         """The version, and its payload, that the server had taken of a publication when it refused the present one;

@@ -225,14 +225,19 @@ def test_a_flush_waits_for_a_version_that_was_taken_before_another_one_was_refus
         ((second, _),) = shell.records()
         shell.core.received(Rejected(second, "SR503", "too much"))
         await asyncio.sleep(0)
-        assert [flush.done() for flush in flushes] == [False, True]
-        flushes.append(asyncio.create_task(shell.core.flushed()))
-        await asyncio.sleep(0)
+        assert [flush.done() for flush in flushes] == [False, False]
         shell.core.received(Published([first]))
         await flushes[0]
+        assert not flushes[1].done(), "what takes the place of the refused version is on its way"
+        ((third, _),) = shell.records()
+        shell.core.received(Published([third]))
+        await flushes[1]
+        publication.republish(b"more")
+        last = asyncio.create_task(shell.core.flushed())
+        await asyncio.sleep(0)
         shell.core.close()
         with pytest.raises(ClientClosed):
-            await flushes[2]
+            await last
         with pytest.raises(ClientClosed):
             await shell.core.flushed()
 

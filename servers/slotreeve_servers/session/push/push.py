@@ -34,7 +34,7 @@ from slotreeve_servers.session.clients.orders import OrdersInForce
 from slotreeve_servers.session.push.due_pushes import DuePushes
 from slotreeve_servers.session.push.push_delays import RECEIPT_PAUSE_SECONDS, PushDelays
 from slotreeve_servers.session.push.push_frames import PushFrames
-from slotreeve_servers.session.push.subscriber import Subscriber
+from slotreeve_servers.session.push.subscriber import IN_FLIGHT, Subscriber
 from slotreeve_servers.session.settings import SessionSettings
 
 HISTORY = 32
@@ -161,7 +161,7 @@ class PushGroup:
     def catch_up(self, client: ConnectedClient) -> None:
         """Push the present state to one subscriber, unless it has it, or too many pushes to it are on their way."""
         subscriber = self.subscribers.get(client)
-        if subscriber is not None and subscriber.takes_more:
+        if subscriber is not None and len(subscriber.in_flight) < subscriber.most_in_flight:
             self._push(subscriber)
 
     def _present_digest(self) -> int:
@@ -221,7 +221,7 @@ class PushGroup:
             self._push_changes(began, born)
         else:
             for subscriber in list(self.subscribers.values()):
-                if subscriber.takes_more:
+                if len(subscriber.in_flight) < subscriber.most_in_flight:
                     self._push(subscriber)
         self._set_window(began)
         if len(self.subscribers) >= MANY_SUBSCRIBERS:
@@ -244,7 +244,7 @@ class PushGroup:
         delays, version, in_time = self._rules.delays, self._version, 0
         for subscriber in list(self.subscribers.values()):
             was_behind = subscriber.behind_since is not None
-            if subscriber.takes_more:
+            if len(subscriber.in_flight) < subscriber.most_in_flight:
                 self._push(subscriber)
             if was_behind:
                 continue
@@ -277,7 +277,7 @@ class PushGroup:
             return "this server waits for the whole service from the leader of its slot"
         if not self._outbox.has_room(peer):
             return "its connection is full: it reads more slowly than its services change"
-        if not subscriber.takes_more:
+        if len(subscriber.in_flight) >= subscriber.most_in_flight:
             on_their_way = len(subscriber.in_flight)
             return f"it has not acknowledged {on_their_way} push{'es' if on_their_way > 1 else ''}"
         if subscriber.parted is not None:
@@ -289,7 +289,9 @@ class PushGroup:
     def _forget_frames(self) -> None:
         """The frames do not lead to the present state any more. A whole service in parts is kept while the history goes
         on from it, because many who subscribe one after the other would else need as many of them in memory."""
-        whole, are_parted = self._frames.get(NO_VERSION), any(frames.is_parted for frames in self._frames.values())
+        whole, are_parted = self._frames.get(NO_VERSION), False
+        for frames in self._frames.values():
+            are_parted = are_parted or frames.is_parted
         self._frames.clear()
         if not are_parted:
             return
@@ -312,7 +314,7 @@ class PushGroup:
                 readers.setdefault(subscriber.parted, []).append(subscriber)
         for frames in sorted(readers, key=lambda one: one.version)[:-OLD_STATES]:
             for subscriber in readers[frames]:
-                subscriber.parted, subscriber.version = None, NO_VERSION
+                subscriber.parted, subscriber.version, subscriber.most_in_flight = None, NO_VERSION, 1
 
     def acknowledged(self, client: ConnectedClient, receipt: PushReceipt, kept_seconds: float | None = None) -> None:
         """A receipt of ``client`` has arrived: more pushes may go out to it. ``kept_seconds``: for so long the client
@@ -407,6 +409,7 @@ class PushGroup:
             return False
         subscriber.version = frames.version
         subscriber.in_flight.append(frames.version)
+        subscriber.most_in_flight = IN_FLIGHT
         self.pushes += 1
         self._rules.due.sent += 1
         if frames.is_parted:

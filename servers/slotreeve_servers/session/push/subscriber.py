@@ -23,7 +23,8 @@ class Subscriber:
 
     Attributes:
         version: version of the last push that was sent to it.
-        in_flight: versions of the pushes whose receipt has not arrived, in order.
+        in_flight: versions of the pushes whose receipt has not arrived, in order. ``most_in_flight``: no push goes out
+            to it while there are so many; one that was set back has to show by a receipt that it reads.
         whole: version of the last push that carried the whole service.
         known: version and digest of the copy that the client had when it subscribed, until the first push.
         parted: the push whose parts are on their way. ``sent``: number of its parts that were sent.
@@ -37,15 +38,10 @@ class Subscriber:
     group: PushGroup
     version: int = NO_VERSION
     in_flight: list[int] = field(default_factory=list)
+    most_in_flight: int = IN_FLIGHT
     whole: int = NO_VERSION
     parted: PushFrames | None = None
     sent: int = 0
     behind_since: float | None = None
     timed: int = NO_VERSION
     timed_at: float = 0.0
-
-    @property
-    def takes_more(self) -> bool:
-        """Whether a push may go out to it before its next receipt. Who begins anew while pushes are on their way to it
-        waits for one."""
-        return len(self.in_flight) < (IN_FLIGHT if self.version != NO_VERSION else 1)
