@@ -154,7 +154,7 @@ class SlotreeveTransport(httpx.AsyncBaseTransport):
     async def _ready(self, host: str, service: str, request: httpx.Request) -> None:
         try:
             subscription = self._subscriptions[host]
-            if not subscription.is_ready:
+            if not subscription.is_ready or subscription.has_ended:
                 async with asyncio.timeout(self._ready_seconds):
                     await subscription.ready()
         except TimeoutError:

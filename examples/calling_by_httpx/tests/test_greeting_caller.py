@@ -190,6 +190,7 @@ def test_other_hosts_and_a_closed_client_are_as_ever() -> None:
     async def story() -> None:
         async with scene("a") as (_, client, made, http):
             assert (await http.get(f"http://127.0.0.1:{made[0].port}/")).status_code == 200
+            assert await greeting(http) == "hello from a"
             await client.close()
             with pytest.raises(httpx.ConnectError, match=r"was closed|has ended"):
                 await http.get(URL)
