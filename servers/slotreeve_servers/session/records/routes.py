@@ -73,7 +73,11 @@ class Routes:
         """The leader of ``slot`` and its epoch; None while no leader is known or linked."""
         if slot >= len(self.slots):
             return None
-        leader, epoch = self._row(slot)
+        if self._ahead:
+            leader, epoch = self._row(slot)
+        else:  # for each record that is sent
+            row = self.slots[slot]
+            leader, epoch = row.leader, row.leader_epoch
         peer = self.linked.get(leader or "")
         return None if peer is None else (peer, epoch)
 
