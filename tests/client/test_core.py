@@ -305,3 +305,14 @@ def test_an_impossible_name_or_too_large_a_payload_registers_nothing() -> None:
         shell.publish("a", b"x" * ((1 << 20) + 1))
     shell.core.connected("s@1")
     assert shell.records() == []
+
+
+def test_a_refused_version_that_has_a_successor_ends_nothing() -> None:
+    shell = Shell()
+    publication = shell.publish("a", b"1")
+    shell.core.connected("s@1")
+    ((first, _),) = shell.records()
+    publication.republish(b"2")
+    shell.core.received(Rejected(first, "SR503", "too much"))
+    assert publication.ended is None
+    assert [(record.version, record.data) for _, record in shell.records()] == [(2, (b"2",))]

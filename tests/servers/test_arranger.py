@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 from hypothesis import given, settings
@@ -24,9 +25,10 @@ from slotreeve_servers.meta.arranging.arranger import (
     PlannedTable,
     is_complete,
     led_anew,
+    resumed,
     without_replaced,
 )
-from slotreeve_servers.meta.arranging.copy_steps import CopyReport
+from slotreeve_servers.meta.arranging.copy_steps import CopyReport, towards
 
 from tests.servers.table_moves import moved
 
@@ -292,3 +294,56 @@ def test_whatever_servers_come_go_and_stop_each_table_is_valid_and_may_follow_th
     end = arranging.to_its_end(servers(*"abcde"))
     check_table(end, servers(*"abcde"), replicas)
     assert arranging.judge.rejected == 0
+
+
+def apart(table: SlotTable, pair: str) -> CopyReports:
+    """Every learner is ready but those that do not reach the leader: these two servers do not reach each other."""
+    reports = dict[int, CopyReport]()
+    for row in table.slots:
+        absent = frozenset(name for name in row.learners if {row.leader, name} == set(pair))
+        reports[row.id] = CopyReport(frozenset(row.learners) - absent, absent=absent)
+    return CopyReports(reports, dict.fromkeys("abcde", frozenset[int]()))
+
+
+def test_a_drain_ends_though_the_one_that_shall_follow_does_not_reach_the_leader() -> None:
+    rows = (Slot(0, "d", 1, ("b",)), Slot(1, "a", 1, ("c",)), Slot(2, "c", 1, ("e",)), Slot(3, "e", 1, ("c",)))
+    judge, table, target = arranger(), SlotTable(1, rows), None
+    for _ in range(20):
+        leaving = Leaving(for_good=frozenset("b"))
+        found = judge.arrange(table, servers(*"abcde"), apart(table, "ad"), leaving, target=target)
+        target = found.target
+        if found.plan is None:
+            break
+        table = stamp(table, found.plan.table, table.epoch + 1)
+    assert found.plan is None, "it comes to rest"
+    assert all("b" not in row.holders for row in table.slots)
+    assert all(len(row.in_sync) >= 2 for row in table.slots)
+
+
+def test_who_leaves_stands_in_for_nobody_and_nobody_stands_in_for_one_that_stands_in() -> None:
+    row, target = Slot(0, "a", 1, (), ("x",)), Slot(0, "a", 1, ("x",))
+    absent = CopyReport(absent=frozenset("x"))
+    assert towards(row, target, set("abcx"), absent, unfit=set("b")).row.learners == ("x", "c")
+    both = CopyReport(absent=frozenset("xc"))
+    assert not towards(Slot(0, "a", 1, (), ("x", "c")), target, set("abcdx"), both).moves
+
+
+def test_a_target_that_is_gone_on_with_has_no_more_followers_than_the_settings_say_now() -> None:
+    rows = tuple(Slot(i, "abc"[i % 3], 1, tuple(n for n in "abc" if n != "abc"[i % 3])) for i in range(6))
+    arranging = Arranging(arranger(), SlotTable(1, rows))
+    arranging.target = resumed(arranging.table, [Slot(1, "b", 1, ("a", "c"))])
+    while arranging.step(servers(*"abc")).plan is not None:
+        pass
+    assert {len(row.holders) for row in arranging.table.slots} == {2}
+
+
+def test_slots_are_balanced_on_while_one_learner_does_not_reach_its_leader() -> None:
+    rows = (*(Slot(i, "a", 1, ("b",)) for i in range(4)), Slot(4, "c", 1, (), ("d",)))
+    judge, table, target = arranger(), SlotTable(1, rows), None
+    for _ in range(30):
+        found = judge.arrange(table, servers(*"abcd"), apart(table, "cd"), target=target)
+        target = found.target
+        if found.plan is None:
+            break
+        table = stamp(table, found.plan.table, table.epoch + 1)
+    assert max(Counter(row.leader for row in table.slots).values()) == 2

@@ -7,6 +7,7 @@ from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.meta_messages import SlotCopies, View
 from slotreeve_protocol.slot_messages import Access, Answers, Confirm, Follow, SlotAnswer, SlotDigests, SlotEpoch
+from slotreeve_servers.data.replication.in_sync import ABSENT_SECONDS
 from slotreeve_servers.node.outbox import Peer
 
 from tests.servers.recording_outbox import a_peer, deliver
@@ -271,3 +272,28 @@ def test_a_question_over_a_connection_that_a_follower_has_given_up_says_nothing_
     assert scene.is_acknowledged()
     scene.pass_time(2.0)
     assert scene.reports() == []
+
+
+def test_a_learner_that_does_not_come_is_absent_until_it_comes() -> None:
+    scene = Scene()
+    look = scene.core._in_sync.look
+    look()
+    scene.outbox.advance(ABSENT_SECONDS - 0.1)
+    look()
+    assert scene.reports() == []
+    scene.outbox.advance(0.2)
+    look()
+    assert [told.absent for told in scene.reports()] == [["data-2"]]
+    scene.follows(LEARNER)
+    look()
+    assert scene.reports() == []
+
+
+def test_a_learner_that_is_streamed_to_and_says_nothing_any_more_is_absent() -> None:
+    scene = Scene()
+    scene.follows(LEARNER)
+    scene.outbox.silence[LEARNER] = ABSENT_SECONDS
+    scene.core._in_sync.look()
+    scene.outbox.advance(ABSENT_SECONDS)
+    scene.core._in_sync.look()
+    assert [told.absent for told in scene.reports()] == [["data-2"]]

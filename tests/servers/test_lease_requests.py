@@ -225,3 +225,27 @@ def test_very_many_requests_that_a_leader_refuses_ask_it_one_at_a_time() -> None
     for _ in range(499):
         scene.kept(0)
     assert scene.replies == [LeasesKnown({}, {})] * 500
+
+
+def test_a_refusal_after_the_deadline_is_answered_once() -> None:
+    scene = Scene()
+    scene.ask(EndLeases({"s0": ["a"]}))
+    scene.outbox.advance(GIVE_UP_SECONDS + 0.1)
+    scene.kept(0, Access.MISMATCH)
+    assert len(scene.replies) == 1
+    assert (scene.requests._open, dict(scene.requests._open_of)) == (0, {})
+
+
+def test_one_request_about_very_many_slots_that_are_refused_is_one_message_a_look() -> None:
+    scene = Scene()
+    rows = tuple(Slot(number, "data-1", 1, ()) for number in range(200))
+    scene.routes.apply(SlotTable(2, rows))
+    scene.requests._slot_of = int
+    scene.ask(RenewLeases({str(number): ["l"] for number in range(200)}))
+    for _ in range(20):
+        (request,) = scene.outbox.requests
+        assert isinstance(request.message, KeepLeases)
+        kept = [KeptLeases(batch.slot, Access.MOVED, 0, {}) for batch in request.message.batches]
+        assert len(kept) == 200
+        scene.outbox.answer(LeasesKept(kept), kind=KeepLeases)
+        scene.outbox.advance(LOOK_SECONDS)

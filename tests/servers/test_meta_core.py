@@ -425,8 +425,22 @@ def test_the_only_holder_of_slots_that_is_back_in_time_leads_on_and_a_new_proces
         assert [node.process_id for node in back.data] == [f"data-1@{life}", "data-2@1"]
         kept = [row.leader_epoch == old.leader_epoch for row, old in zip(back.table.slots, before.slots, strict=True)]
         led_by_it = [row.leader == "data-1" for row in before.slots]
-        assert kept == [not is_new_process or not led for led in led_by_it]
+        assert not is_new_process or kept == [not led for led in led_by_it]
         assert scene.core.counters()["slots_led_unclean"] == is_new_process * sum(led_by_it)
+
+
+def test_of_two_that_died_together_none_gets_the_slots_of_the_other() -> None:
+    scene = Scene(replicas=1)
+    before = scene.cluster("data-1", "data-2", "data-3").table
+    scene.heartbeat("data-1")
+    scene.outbox.advance(0.8)
+    scene.heartbeat("data-2")
+    scene.heartbeat("data-3")
+    for name in ("data-1", "data-2"):
+        scene.core.closed(scene.peers[name], "killed")
+    scene.settle(("data-3",), 6.0)
+    assert {row.leader for row in scene.core.view.read().table.slots} == {"data-3"}
+    assert scene.core.counters()["slots_led_unclean"] == sum(row.leader != "data-3" for row in before.slots)
 
 
 def test_a_learner_follows_once_its_leader_has_called_it_ready_under_the_present_table() -> None:

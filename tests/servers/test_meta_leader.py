@@ -163,6 +163,29 @@ def test_a_member_that_is_heard_later_keeps_what_the_view_of_another_one_gives_i
     assert scene.core.counters()["slots_led_unclean"] == 0
 
 
+def test_where_a_newer_view_appears_those_who_were_asked_are_asked_again() -> None:
+    scene = Scene()
+    scene.connect("data-1")
+    scene.heartbeat("data-1", has=(40, 9))
+    scene.outbox.advance(0.1)
+    scene.heartbeat("data-1", has=(41, 9))
+    scene.outbox.advance(1.1)
+    assert [type(each.message) for each in scene.outbox.requests] == [GetNewerView] * 2
+    assert scene.commit_all() == []
+
+
+def test_a_session_server_of_the_view_of_a_member_may_live_too() -> None:
+    scene = Scene()
+    scene.connect("data-1")
+    scene.heartbeat("data-1", has=(41, 9))
+    scene.outbox.advance(0.1)
+    rows = (Slot(0, "data-1", 3, ("data-2",)), Slot(1, "data-2", 5, ("data-1",)))
+    data = [scene.node(name) for name in ("data-1", "data-2")]
+    view = View(1, 41, SlotTable(9, rows), data, [scene.node("session-9")])
+    scene.outbox.answer(view, kind=GetNewerView)
+    assert [each.name for each in scene.commit_all()[0].sessions] == ["session-9"]
+
+
 def test_where_the_member_that_was_asked_first_has_gone_another_one_is_asked() -> None:
     scene = Scene()
     rows = (Slot(0, "data-1", 3, ("data-2",)), Slot(1, "data-2", 5, ("data-3",)))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import Slot, SlotTable
-from slotreeve_servers.meta.members.leases import MISSING_SECONDS, Leases, Renewal
+from slotreeve_servers.meta.members.leases import MISSING_SECONDS, RESTARTING, Leases, Renewal
 from slotreeve_servers.meta.members.unreached import LONGEST_SECONDS, Unreached
 from slotreeve_servers.meta.settings import MetaSettings
 
@@ -238,7 +238,6 @@ def test_who_is_back_while_it_may_act_is_a_member_as_before_and_one_without_slot
     assert leases.expire(11.0, table) == []
     assert leases.renew(node("data-1"), 12.0) is Renewal.NOTHING
     assert leases.expire(12.0, table) == []
-    assert leases.next_in(12.0) is None, "its time stands still before"
     leases.connection_lost("data-1", "data-1@1", 12.5)
     assert leases.expire(13.0, table) == []
     assert leases.expire(13.1, table_of(("data-2", ""))) == [(node("data-1"), "connection lost")]
@@ -262,6 +261,33 @@ def test_the_leader_before_may_have_granted_a_lease_just_now() -> None:
     assert leases.expire(14.0, table) == [(node("data-1"), "not seen")]
 
 
+def test_who_stops_for_a_restart_and_does_not_come_back_does_not_act() -> None:
+    leases = Leases(RULES)
+    for name in ("data-1", "data-2"):
+        leases.renew(node(name), 10.0)
+    leases.leave(node("data-1"), 1.0, 10.1)
+    assert leases.expire(11.2, table_of(("data-1", ""))) == [(node("data-1"), RESTARTING)]
+
+
+def test_sessions_that_are_heard_do_not_count_where_no_data_server_was() -> None:
+    leases = Leases(RULES)
+    nodes = [node("data-1"), node("data-2"), node("a")]
+    leases.adopt(nodes, {"data-1@1": 13.0, "data-2@1": 13.4, "a@1": 0.1}, 20.0)
+    leases.renew(node("a"), 21.0)
+    assert leases.expire(21.0) == []
+
+
+def test_who_acts_and_says_that_it_leaves_acts_no_more() -> None:
+    leases, table = Leases(RULES), table_of(("data-1", ""))
+    leases.renew(node("data-1"), 10.0)
+    leases.renew(node("data-2"), 10.0)
+    leases.connection_lost("data-1", "data-1@1", 10.5)
+    assert (leases.expire(11.0, table), sorted(leases.acting)) == ([], ["data-1"])
+    leases.leave(node("data-1"), 0.0, 11.0)
+    assert not leases.acting
+    assert leases.next_in(11.0) is not None
+
+
 def test_members_by_a_view_that_was_not_known_have_a_lease_to_be_heard() -> None:
     leases = Leases(RULES)
     leases.renew(node("data-1"), 10.0)
@@ -273,13 +299,15 @@ def test_members_by_a_view_that_was_not_known_have_a_lease_to_be_heard() -> None
     assert leases.expire(16.5) == [(node("data-2"), "not seen")]
 
 
-def test_while_time_stands_still_there_is_no_moment_at_which_a_lease_may_end() -> None:
+def test_where_time_stands_still_before_a_lease_ends_the_next_look_comes_after_a_heartbeat() -> None:
     leases = Leases(RULES)
     leases.renew(node("data-1"), 10.0)
-    assert leases.next_in(10.0) is None, "unless it is heard again, time stands still before its lease is over"
-    leases.renew(node("a"), 11.0)
-    leases.connection_lost("data-1", "data-1@1", 11.0)
-    assert leases.next_in(11.0) == pytest.approx(0.5)
+    assert leases.next_in(10.0) == pytest.approx(6.0)
+    leases.renew(node("a"), 15.0)
+    leases.connection_lost("data-1", "data-1@1", 15.0)
+    assert leases.next_in(15.0) == pytest.approx(1.0), "nobody has been heard for long: it is not over in 0.5 s"
+    leases.renew(node("data-2"), 15.2)
+    assert leases.next_in(15.2) == pytest.approx(5.8)
 
 
 def test_while_session_servers_are_heard_and_no_data_server_no_lease_of_a_data_server_ends() -> None:
@@ -425,5 +453,6 @@ def test_leases_are_what_a_list_of_deadlines_says(steps: list[tuple[str, str, in
         assert [n.name for n in leases.nodes] == sorted(twin)
         runs = {n: 2.0 - (now - max([-math.inf, *(data_heard if n.startswith("data") else heard)])) for n in twin}
         due = {n: deadline - passed(n) for n, (_, deadline) in twin.items()}
-        left = min((seconds for n, seconds in due.items() if seconds <= max(0.0, runs[n])), default=None)
+        looks = [seconds if seconds <= max(0.0, runs[n]) else max(seconds, 1.0) for n, seconds in due.items()]
+        left = min(looks, default=None)
         assert leases.next_in(now) == (left if left is None else pytest.approx(left))

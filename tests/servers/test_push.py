@@ -10,8 +10,11 @@ from slotreeve_protocol.meta_messages import ConfigEntry
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.clients.clients import ConnectedClient
-from slotreeve_servers.session.push.push import COST_FACTOR, MANY_SUBSCRIBERS
-from slotreeve_servers.session.push.subscriber import IN_FLIGHT
+from slotreeve_servers.session.push.push import (
+    COST_FACTOR,
+    IN_FLIGHT,
+    MANY_SUBSCRIBERS,
+)
 from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.push_scene import Mirror, Scene, record

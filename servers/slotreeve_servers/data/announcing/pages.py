@@ -71,7 +71,8 @@ class Pages:
         page = page_of(islice(records.values(), start, None), self._outbox.part_bytes)
         if len(page) == len(records):
             return Datum(*key, page)
-        self._keep(key, records)
+        if start + len(page) < len(records):
+            self._keep(key, records)
         return Datum(*key, page, len(records))
 
     def _next(self, key: Key, kept: KeptList, start: int) -> Datum:

@@ -143,6 +143,9 @@ class Arranger:
         staying = [server for server in servers if server.name not in leaving.for_good]
         if not staying:  # no server is left to take over
             staying, leaving = list(servers), NOBODY_LEAVES
+        present = [server for server in staying if server.name not in leaving.acting]
+        if len(present) >= self._limits.replicas:
+            staying = present
         if target is None or len(target.table.slots) != len(table.slots):
             target = PlannedTable(table)
         intended = self._intended(target.table)
@@ -184,12 +187,13 @@ class Arranger:
     ) -> Arrangement:
         """The next safe table on the way to the target; none where nothing can or need be done now."""
         live, going = {server.name for server in servers}, leaving.for_good | leaving.for_a_restart
+        unfit = going | leaving.acting
         leads = Counter(slot.leader for slot in table.slots)
         leading = frozenset(name for name in leads if name is not None)
         rows, moves, unclean = dict[int, Slot](), list[Move](), list[Slot]()
 
         def rank(name: str) -> tuple[int, int, str]:
-            return int(name in reports.silent), leads[name], name
+            return int(name in reports.silent or name in unfit), leads[name], name
 
         for row, planned in zip(table.slots, target.table.slots, strict=True):
             aim = _relieved(row, planned, leaving.for_a_restart, leading)
@@ -198,7 +202,7 @@ class Arranger:
                 continue
             stops = next((f"{name} stops" for name in row.holders if name in going), None)
             why = stops or target.reasons.get(row.id, "as planned")
-            change = towards(row, aim, live, report or NO_REPORT, rank, why)
+            change = towards(row, aim, live, report or NO_REPORT, rank, why, unfit)
             if change.moves:
                 rows[row.id] = change.row
                 moves += change.moves

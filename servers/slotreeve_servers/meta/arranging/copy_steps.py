@@ -116,7 +116,13 @@ class RowChange:
 
 
 def towards(
-    row: Slot, target: Slot, live: Set[str], report: CopyReport = NO_REPORT, rank: Rank = by_name, why: str = "planned"
+    row: Slot,
+    target: Slot,
+    live: Set[str],
+    report: CopyReport = NO_REPORT,
+    rank: Rank = by_name,
+    why: str = "planned",
+    unfit: Set[str] = NOBODY,
 ) -> RowChange:
     """The next row on the way from ``row`` to ``target``.
 
@@ -131,20 +137,21 @@ def towards(
         report: of the leader of ``row``.
         rank: of two that may lead next, and neither of which the target names, the lower one leads.
         why: the reason of the target, for people.
+        unfit: those that leave, or may have gone: they stand in for nobody, and others stand in for them.
     """
     change = RowChange(row)
     if row.leader not in live:
         _succeed(change, target, live, rank, why)
     else:
         _leave(change, live, report)
-        _promote(change, target, live, report)
+        _promote(change, target, live, report, unfit)
         if target.leader in change.row.followers:
             change.lead(CopyStep.HAND_OVER, target.leader, why)
         else:
-            _drop(change, target, why)
+            _drop(change, target, why, unfit)
     if change.row.leader in live:
         _follow_target(change, target, live, why)
-        _stand_in(change, target, live, report, rank)
+        _stand_in(change, target, frozenset(live - unfit), report, rank)
     return change
 
 
@@ -179,17 +186,18 @@ def _leave(change: RowChange, live: Set[str], report: CopyReport) -> None:
             change.demote(name, f"{row.leader} does not reach it")
 
 
-def _promote(change: RowChange, target: Slot, live: Set[str], report: CopyReport) -> None:
-    """Rule 1. One that stands in for another one follows as long as too few are in sync."""
+def _promote(change: RowChange, target: Slot, live: Set[str], report: CopyReport, unfit: Set[str]) -> None:
+    """Rule 1. One that stands in for another one follows as long as too few are in sync that stay."""
     for name in change.row.learners:
-        is_needed = name in target.holders or len(change.row.in_sync) < len(target.holders)
+        is_needed = name in target.holders or len(set(change.row.in_sync) - unfit) < len(target.holders)
         if name in report.ready and name in live and is_needed:
             change.promote(name, "its copy is complete")
 
 
-def _drop(change: RowChange, target: Slot, why: str) -> None:
-    """Followers beyond the target, as long as enough in sync are left."""
-    for name in reversed(change.row.followers):
+def _drop(change: RowChange, target: Slot, why: str, unfit: Set[str]) -> None:
+    """Followers beyond the target, as long as enough in sync are left; first those that leave."""
+    last_first = change.row.followers[::-1]
+    for name in sorted(last_first, key=lambda name: name not in unfit):
         if name not in target.holders and len(change.row.in_sync) > len(target.holders):
             change.drop(name, why)
 
@@ -208,12 +216,12 @@ def _follow_target(change: RowChange, target: Slot, live: Set[str], why: str) ->
             change.learn(name, why)
 
 
-def _stand_in(change: RowChange, target: Slot, live: Set[str], report: CopyReport, rank: Rank) -> None:
-    """In the place of those that are wanted and do not come to copy the slot, because they do not reach its leader,
-    another one learns, too. It goes when they follow."""
+def _stand_in(change: RowChange, target: Slot, fit: frozenset[str], report: CopyReport, rank: Rank) -> None:
+    """In the place of each that is wanted and does not come to copy the slot, because it does not reach its leader,
+    another one learns, too. It goes when that one follows. ``fit``: those that live and stay."""
     row = change.row
-    coming = [name for name in row.learners if name not in report.absent]
-    free = [name for name in live if name not in row.holders]
-    if report.absent and free and len(row.in_sync) + len(coming) < len(target.holders):
+    coming = [name for name in row.learners if name not in target.holders or name not in report.absent]
+    free = fit.difference(row.holders)
+    if report.absent and free and len(fit.intersection(row.in_sync)) + len(coming) < len(target.holders):
         absent = ", ".join(sorted(report.absent))
         change.learn(min(free, key=rank), f"{row.leader} is not reached by {absent}")

@@ -81,6 +81,7 @@ class Leases:
         self._lease, self._lost = rules.lease_seconds, rules.lost_connection_seconds
         self._unseen = rules.unseen_seconds
         self._silence = SILENT_HEARTBEATS * rules.heartbeat_seconds
+        self._heartbeat = rules.heartbeat_seconds
         self._grant = ACTING_HEARTBEATS * rules.heartbeat_seconds
         self._all, self._data = HeardTime(self._silence), HeardTime(self._silence)
         self._nodes: dict[str, Node] = {}
@@ -130,11 +131,14 @@ class Leases:
         if any(node.role is Role.DATA and node.process_id in silences for node in nodes):
             self._data.hear(now)
         connected = [node for node in nodes if node.process_id in silences]
+        least = {self._all: math.inf, self._data: math.inf}
+        for node in connected:
+            for time in {self._all, self._time(node.role)}:
+                least[time] = min(least[time], silences[node.process_id])
         left = dict.fromkeys(self._nodes, self._unseen)
         for node in connected:
-            of_same_time = [n for n in connected if self._time(node.role) is self._all or n.role is Role.DATA]
-            nobody = min(silences[n.process_id] for n in of_same_time)
-            left[node.name] = max(0.0, self._lease - (silences[node.process_id] - nobody))
+            silence = silences[node.process_id] - least[self._time(node.role)]
+            left[node.name] = max(0.0, self._lease - silence)
         self._deadlines = {node.name: self._time(node.role).read(now) + left[node.name] for node in nodes}
         self._renewed_at = dict.fromkeys(self._nodes, now)
         self._reasons = {node.name: "not seen" for node in nodes if node.process_id not in silences}
@@ -239,12 +243,14 @@ class Leases:
         return self._deadlines[name] - self._time(self._nodes[name].role).read(now)
 
     def next_in(self, now: float) -> float | None:
-        """In how many seconds the next lease may end; None while none can before somebody is heard."""
+        """In how many seconds the next lease may end; None while there is none. Where time stands still before, that is
+        not sooner than after a further heartbeat."""
         left = [self._renewed_at[name] + self._grant - now for name in self.acting]
         for name, node in self._nodes.items():
             seconds = self._left(name, now)
-            if name not in self.acting and seconds <= self._time(node.role).runs_for(now):
-                left.append(seconds)
+            if name not in self.acting:
+                stands_still = seconds > self._time(node.role).runs_for(now)
+                left.append(max(seconds, self._heartbeat) if stands_still else seconds)
         return min(left, default=None)
 
     def refused(self, role: Role, now: float) -> None:
@@ -268,3 +274,4 @@ class Leases:
         del self._nodes[name], self._deadlines[name], self._renewed_at[name]
         self._reasons.pop(name, None)
         self._awaited.pop(name, None)
+        self.acting -= {name}

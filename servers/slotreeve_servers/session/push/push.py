@@ -34,15 +34,14 @@ from slotreeve_servers.session.clients.orders import OrdersInForce
 from slotreeve_servers.session.push.due_pushes import DuePushes
 from slotreeve_servers.session.push.push_delays import RECEIPT_PAUSE_SECONDS, PushDelays
 from slotreeve_servers.session.push.push_frames import PushFrames
-from slotreeve_servers.session.push.subscriber import IN_FLIGHT, Subscriber
+from slotreeve_servers.session.push.subscriber import Subscriber
 from slotreeve_servers.session.settings import SessionSettings
 
 HISTORY = 32
 """Most steps of the history. It holds no more changes than the service has records, or this many."""
+IN_FLIGHT = 64
 PARTS_IN_FLIGHT = 2
 """Parts of one push to one subscriber whose receipts have not arrived."""
-OLD_STATES = 4
-"""So many former states of a service are kept whose parts are on their way. Whoever reads an older one begins anew."""
 MANY_SUBSCRIBERS = 50
 """For so many, what a push costs includes that its frames are written, at the end of the turn."""
 COST_FACTOR = 5.0
@@ -161,7 +160,7 @@ class PushGroup:
     def catch_up(self, client: ConnectedClient) -> None:
         """Push the present state to one subscriber, unless it has it, or too many pushes to it are on their way."""
         subscriber = self.subscribers.get(client)
-        if subscriber is not None and len(subscriber.in_flight) < subscriber.most_in_flight:
+        if subscriber is not None and len(subscriber.in_flight) < IN_FLIGHT:
             self._push(subscriber)
 
     def _present_digest(self) -> int:
@@ -221,7 +220,7 @@ class PushGroup:
             self._push_changes(began, born)
         else:
             for subscriber in list(self.subscribers.values()):
-                if len(subscriber.in_flight) < subscriber.most_in_flight:
+                if len(subscriber.in_flight) < IN_FLIGHT:
                     self._push(subscriber)
         self._set_window(began)
         if len(self.subscribers) >= MANY_SUBSCRIBERS:
@@ -244,7 +243,7 @@ class PushGroup:
         delays, version, in_time = self._rules.delays, self._version, 0
         for subscriber in list(self.subscribers.values()):
             was_behind = subscriber.behind_since is not None
-            if len(subscriber.in_flight) < subscriber.most_in_flight:
+            if len(subscriber.in_flight) < IN_FLIGHT:
                 self._push(subscriber)
             if was_behind:
                 continue
@@ -277,9 +276,8 @@ class PushGroup:
             return "this server waits for the whole service from the leader of its slot"
         if not self._outbox.has_room(peer):
             return "its connection is full: it reads more slowly than its services change"
-        if len(subscriber.in_flight) >= subscriber.most_in_flight:
-            on_their_way = len(subscriber.in_flight)
-            return f"it has not acknowledged {on_their_way} push{'es' if on_their_way > 1 else ''}"
+        if len(subscriber.in_flight) >= IN_FLIGHT:
+            return f"it has not acknowledged {len(subscriber.in_flight)} pushes"
         if subscriber.parted is not None:
             return "parts of a large push are on their way to it"
         if subscriber.known[0] > self._copy.version:
@@ -289,32 +287,12 @@ class PushGroup:
     def _forget_frames(self) -> None:
         """The frames do not lead to the present state any more. A whole service in parts is kept while the history goes
         on from it, because many who subscribe one after the other would else need as many of them in memory."""
-        whole, are_parted = self._frames.get(NO_VERSION), False
-        for frames in self._frames.values():
-            are_parted = are_parted or frames.is_parted
+        whole = self._frames.get(NO_VERSION)
         self._frames.clear()
-        if not are_parted:
+        if whole is None or not whole.is_parted:
             return
-        if (
-            whole is not None
-            and whole.is_parted
-            and (whole.version == self._version or self._oldest_step(whole.version) != NO_VERSION)
-        ):
+        if whole.version == self._version or self._oldest_step(whole.version) != NO_VERSION:
             self._frames[NO_VERSION] = whole
-        self._set_back()
-
-    def _set_back(self) -> None:
-        """Of the former states whose parts are on their way, keep the newest ones. Who reads an older one begins with
-        the present state, once a receipt shows that it reads. Each state may be as large as the service, and readers
-        that take their time would hold as many as they are."""
-        newest = self._frames.get(NO_VERSION)
-        readers: dict[PushFrames, list[Subscriber]] = {}
-        for subscriber in self.subscribers.values():
-            if subscriber.parted is not None and subscriber.parted is not newest:
-                readers.setdefault(subscriber.parted, []).append(subscriber)
-        for frames in sorted(readers, key=lambda one: one.version)[:-OLD_STATES]:
-            for subscriber in readers[frames]:
-                subscriber.parted, subscriber.version, subscriber.most_in_flight = None, NO_VERSION, 1
 
     def acknowledged(self, client: ConnectedClient, receipt: PushReceipt, kept_seconds: float | None = None) -> None:
         """A receipt of ``client`` has arrived: more pushes may go out to it. ``kept_seconds``: for so long the client
@@ -330,8 +308,7 @@ class PushGroup:
         in_flight = subscriber.in_flight
         del in_flight[: bisect_right(in_flight, receipt.received)]
         if receipt.parts:
-            if subscriber.parted is not None and receipt.received >= subscriber.parted.version:
-                self._send_parts(subscriber, min(receipt.parts, subscriber.sent))
+            self._send_parts(subscriber, min(receipt.parts, subscriber.sent))
         elif receipt.version == NO_VERSION and receipt.received >= subscriber.whole:
             subscriber.version = NO_VERSION
             subscriber.parted = None
@@ -409,7 +386,6 @@ class PushGroup:
             return False
         subscriber.version = frames.version
         subscriber.in_flight.append(frames.version)
-        subscriber.most_in_flight = IN_FLIGHT
         self.pushes += 1
         self._rules.due.sent += 1
         if frames.is_parted:

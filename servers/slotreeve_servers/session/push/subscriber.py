@@ -13,9 +13,6 @@ from slotreeve_servers.session.push.push_frames import PushFrames
 if TYPE_CHECKING:
     from slotreeve_servers.session.push.push import PushGroup
 
-IN_FLIGHT = 64
-"""Pushes to one subscriber whose receipts have not arrived."""
-
 
 @dataclass(eq=False, slots=True, repr=False)
 class Subscriber:
@@ -23,8 +20,7 @@ class Subscriber:
 
     Attributes:
         version: version of the last push that was sent to it.
-        in_flight: versions of the pushes whose receipt has not arrived, in order. ``most_in_flight``: no push goes out
-            to it while there are so many; one that was set back has to show by a receipt that it reads.
+        in_flight: versions of the pushes whose receipt has not arrived, in order.
         whole: version of the last push that carried the whole service.
         known: version and digest of the copy that the client had when it subscribed, until the first push.
         parted: the push whose parts are on their way. ``sent``: number of its parts that were sent.
@@ -38,7 +34,6 @@ class Subscriber:
     group: PushGroup
     version: int = NO_VERSION
     in_flight: list[int] = field(default_factory=list)
-    most_in_flight: int = IN_FLIGHT
     whole: int = NO_VERSION
     parted: PushFrames | None = None
     sent: int = 0

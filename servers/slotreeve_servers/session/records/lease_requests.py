@@ -30,7 +30,7 @@ from slotreeve_protocol.lease_messages import (
 from slotreeve_protocol.leases import check_lease, check_lease_id
 from slotreeve_protocol.slot_messages import Access
 
-from slotreeve_servers.node.outbox import Outbox, Peer, Request
+from slotreeve_servers.node.outbox import Outbox, Peer, Request, TurnEnd
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.clients.permits import Permit, permit_of
 from slotreeve_servers.session.records.leader_waits import LeaderWaits
@@ -101,6 +101,8 @@ class LeaseRequests:
         self._waits = LeaderWaits[tuple[OpenLeases, int]](
             outbox, lambda slot: routes.leader_of(slot) is not None, self._go_on, self._give_up
         )
+        self._to_try: dict[OpenLeases, list[int]] = {}
+        self._try_soon = TurnEnd(outbox, self._try_again)
 
     def answer(self, peer: Peer, message: LeaseRequest, request: Request) -> None:
         """Bring the request to the slot leaders; the reply is LeasesKnown, or Failed.
@@ -192,12 +194,19 @@ class LeaseRequests:
         self._waits.add(number, (leases, number), leases.deadline, refusal)
 
     def _go_on(self, part: tuple[OpenLeases, int]) -> None:
-        """Ask again for one slot, unless the client has gone: it may have asked elsewhere for something else since."""
         leases, number = part
-        if self._outbox.silent_for(leases.request.peer) != math.inf:
-            self._try(leases, (number,))
-        leases.open -= 1
-        self._end_if_over(leases)
+        self._to_try.setdefault(leases, []).append(number)
+        self._try_soon.soon()
+
+    def _try_again(self) -> None:
+        """Ask again for what waits no more, each leader with one message for each request; but for no client that has
+        gone: it may have asked elsewhere for something else since."""
+        to_try, self._to_try = self._to_try, {}
+        for leases, numbers in to_try.items():
+            if self._outbox.silent_for(leases.request.peer) != math.inf:
+                self._try(leases, numbers)
+            leases.open -= len(numbers)
+            self._end_if_over(leases)
 
     def _give_up(self, part: tuple[OpenLeases, int], refusal: str) -> None:
         leases, number = part
