@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from slotreeve_chaos.diallers import Diallers
+from slotreeve_chaos.diallers import TCP_TABLE, Diallers, _inodes
 
 DIAL = "import socket, sys\nkept = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\nsys.stdin.read()"
 NO_PROCESS = 2**22 + 1
@@ -52,3 +52,21 @@ def test_each_connection_has_the_name_of_the_process_that_made_it() -> None:
 def test_a_connection_of_another_process_has_no_name() -> None:
     assert names_of_two("ended", "this", "second") == [None, "second"]
     assert names_of_two("this") == [None, None]
+
+
+def test_a_port_with_two_connections_is_that_of_both_processes() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        with socket.socket() as first, socket.socket() as second:
+            for each in (first, second):
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            first.bind(("127.0.0.1", 0))
+            second.bind(first.getsockname())
+            first.connect(one.getsockname())
+            second.connect(other.getsockname())
+
+            async def look() -> str | None:
+                return await Diallers(lambda: {"this": os.getpid()}).name(first.getsockname()[1])
+
+            assert asyncio.run(look()) == "this"
+            assert len(_inodes(TCP_TABLE.read_text(), {first.getsockname()[1]})) == 2

@@ -136,7 +136,7 @@ def _nobody_is_needed() -> Patch:
 
 @bug("a server goes before the one that replaces it is in sync", "copies")
 def _dropped_too_early() -> Patch:
-    def drop(change: RowChange, target: Slot, why: str) -> None:
+    def drop(change: RowChange, target: Slot, why: str, unfit: Set[str]) -> None:
         for name in change.row.followers:
             if name not in target.holders:
                 change.drop(name, why)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -14,6 +15,8 @@ BATCH_SECONDS = 0.05
 
 LOOKS = 5
 """The table is read so often at most: Linux may leave connections out of it while others come and go."""
+PAUSE_SECONDS = 0.01
+"""Between two looks."""
 
 
 class Diallers:
@@ -43,12 +46,12 @@ class Diallers:
 
 def _names(ports: set[int], pids: Mapping[str, int]) -> dict[int, str]:
     """The name of the process behind each of these local ports; the port of another process is left out."""
-    inodes: dict[int, str] = {}
+    left: dict[str, int] = {}
     for _ in range(LOOKS):
-        inodes |= _inodes(TCP_TABLE.read_text(), ports - inodes.keys())
-        if len(inodes) == len(ports):
+        left |= _inodes(TCP_TABLE.read_text(), ports)
+        if ports.issubset(left.values()):
             break
-    left = {inode: port for port, inode in inodes.items()}
+        time.sleep(PAUSE_SECONDS)
     names = {}
     for name, pid in pids.items():
         for inode in _sockets(pid) & left.keys():
@@ -58,14 +61,15 @@ def _names(ports: set[int], pids: Mapping[str, int]) -> dict[int, str]:
     return names
 
 
-def _inodes(table: str, ports: set[int]) -> dict[int, str]:
-    """The inode of the socket at each local port, from the text of ``/proc/net/tcp``."""
+def _inodes(table: str, ports: set[int]) -> dict[str, int]:
+    """The sockets at these local ports by their inodes, from the text of ``/proc/net/tcp``. A port may have several,
+    whose other ends differ."""
     found = {}
     for line in table.splitlines()[1:]:
         columns = line.split(maxsplit=INODE_COLUMN + 1)
         port = int(columns[LOCAL_ADDRESS_COLUMN].rpartition(":")[2], 16)
         if port in ports and columns[INODE_COLUMN] != "0":  # 0: closed, and without a process
-            found[port] = columns[INODE_COLUMN]
+            found[columns[INODE_COLUMN]] = port
     return found
 
 
