@@ -55,18 +55,22 @@ def test_a_connection_of_another_process_has_no_name() -> None:
 
 
 def test_a_port_with_two_connections_is_that_of_both_processes() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        with socket.socket() as first, socket.socket() as second:
-            for each in (first, second):
-                each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            first.bind(("127.0.0.1", 0))
-            second.bind(first.getsockname())
-            first.connect(one.getsockname())
-            second.connect(other.getsockname())
+    with (
+        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as other,
+        socket.socket() as first,
+        socket.socket() as second,
+    ):
+        for each in (first, second):
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        first.bind(("127.0.0.1", 0))
+        second.bind(first.getsockname())
+        first.connect(one.getsockname())
+        second.connect(other.getsockname())
 
-            async def look() -> str | None:
-                return await Diallers(lambda: {"this": os.getpid()}).name(first.getsockname()[1])
+        async def look() -> str | None:
+            return await Diallers(lambda: {"this": os.getpid()}).name(first.getsockname()[1])
 
-            assert asyncio.run(look()) == "this"
-            assert len(_inodes(TCP_TABLE.read_text(), {first.getsockname()[1]})) == 2
+        assert asyncio.run(look()) == "this"
+        assert len(_inodes(TCP_TABLE.read_text(), {first.getsockname()[1]})) == 2
