@@ -62,11 +62,8 @@ def _no_search_at_takeover() -> Patch:
 
 @bug("a process that was started again leads what the former one of its name led", "restarts")
 def _leads_as_the_former_one() -> Patch:
-    original = DataCore._table_of
-
     def table_of(self: DataCore, view: View) -> SlotTable:
-        self._is_member = self._is_member or any(node.name == self._node.name for node in view.data)
-        return original(self, view)
+        return view.table
 
     return replaced(DataCore, "_table_of", table_of)
 
