@@ -227,6 +227,23 @@ def test_a_follower_that_does_not_answer_is_lost_at_once() -> None:
     assert scene.reports() == [SlotCopies(0, 1, [], ["data-3"])]
 
 
+def test_a_follower_that_does_not_answer_is_lost_in_every_slot_in_which_it_is_streamed_to() -> None:
+    """The question was about slot 0. data-3 does not follow slot 2 at present, and is not in sync with slot 3."""
+    scene = Scene(("data-3",), ())
+    rows = [Slot(number, "data-1", 1, ("data-3",)) for number in range(3)]
+    rows.append(Slot(3, "data-1", 1, (), ("data-3",)))
+    nodes = [node_of("data-1"), node_of("data-3")]
+    deliver(scene.outbox, scene.core.membership.handlers, META, View(1, 9, SlotTable(9, tuple(rows)), nodes, []))
+    scene.core.opened(OTHER)
+    deliver(scene.outbox, scene.core.handlers, OTHER, Follow([SlotDigests(number, 1, {}) for number in (0, 1, 3)]))
+    scene.outbox.end_turn()
+    scene.outbox.requests = [r for r in scene.outbox.requests if not isinstance(r.message, Confirm)]
+    scene.keep([terms("a")])
+    scene.outbox.answer(None, RequestTimeout("it is frozen"), kind=Confirm)
+    lost = {copies.slot: copies.lost for copies in scene.reports() if copies.lost}
+    assert lost == {0: ["data-3"], 1: ["data-3"]}
+
+
 def test_a_follower_that_has_another_table_is_not_lost() -> None:
     scene = Scene(("data-3",), ())
     scene.follows(OTHER)

@@ -115,18 +115,20 @@ class FollowerConfirmations:
         followers = [peer for peer in slot.streams if peer.node in needed]
         lacking = needed.difference(peer.node for peer in followers)
         for name in lacking:
-            self._in_sync.not_confirmed(slot, name, is_silent=False)
+            self._in_sync.not_confirmed(slot, name)
         return followers, not lacking
 
     def _answered(self, question: _Question, reply: Message | None, error: Exception | None) -> None:
         self._open.pop(question)
-        stored = set[int]()
+        stored, is_silent = set[int](), isinstance(error, RequestTimeout)
         if isinstance(reply, Answers):
             stored = {answer.slot for answer in reply.answers if answer.access is Access.ACCEPT}
+        if is_silent:
+            self._in_sync.silent(question.peer)
         for slot, waiting in question.waiting.items():
             has_everything = slot.slot.id in stored
             # A question over a connection that the holder has given up says nothing of it: it is asked again.
-            if not has_everything and question.peer in slot.streams:
-                self._in_sync.not_confirmed(slot, question.peer.node, is_silent=isinstance(error, RequestTimeout))
+            if not has_everything and not is_silent and question.peer in slot.streams:
+                self._in_sync.not_confirmed(slot, question.peer.node)
             for confirmation in waiting:
                 confirmation.settle(slot, has_everything)

@@ -172,18 +172,28 @@ class InSync:
             return set(slot.slot.followers)
         return {*copies.bound, *(peer.node for peer in copies.on_trial), *slot.slot.followers}
 
-    def not_confirmed(self, slot: HeldSlot, name: str, is_silent: bool) -> None:
-        """A holder that is needed did not confirm. ``is_silent``: it is streamed to and has not answered."""
+    def not_confirmed(self, slot: HeldSlot, name: str) -> None:
+        """A holder that is needed did not confirm that it has everything of one slot: it may follow a moment later."""
+        copies = self._missed(slot, name)
+        if copies is not None:
+            copies.late.setdefault(name, self._outbox.attended())
+
+    def silent(self, peer: Peer) -> None:
+        """A holder has not answered a question. It is not reached, whatever slot the question was about."""
+        for slot in self._slots.led():
+            copies = self._missed(slot, peer.node) if peer in slot.streams else None
+            if copies is not None:
+                self._lose(copies, peer.node)
+
+    def _missed(self, slot: HeldSlot, name: str) -> _Copies | None:
+        """The copies of a slot that wait for a holder; not for one that was on trial, because nobody was told yet that
+        it is ready."""
         if self._slots.get(slot.slot.id) is not slot or name not in self.needed(slot):
-            return
+            return None
         copies = self._copies.setdefault(slot.slot.id, _Copies(slot))
         on_trial = {peer for peer in copies.on_trial if peer.node == name}
-        if on_trial:
-            copies.on_trial -= on_trial  # nobody was told yet that it is ready
-        elif is_silent:
-            self._lose(copies, name)
-        else:
-            copies.late.setdefault(name, self._outbox.attended())
+        copies.on_trial -= on_trial
+        return None if on_trial else copies
 
     def _lose(self, copies: _Copies, name: str) -> None:
         copies.late.pop(name, None)
