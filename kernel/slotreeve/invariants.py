@@ -5,7 +5,7 @@ The meta leader calls them before it commits a table. Authors of assigners and b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -14,10 +14,17 @@ from slotreeve.model.nodes import Server
 from slotreeve.model.slots import Slot, SlotTable
 
 
-def check_table(table: SlotTable, servers: Sequence[Server], replicas: int, is_committed: bool = False) -> None:
+def check_table(
+    table: SlotTable,
+    servers: Sequence[Server],
+    replicas: int,
+    is_committed: bool = False,
+    acting: Collection[str] = (),
+) -> None:
     """Check invariant I5: slot ``i`` is at index ``i``; each slot has a leader and ``min(replicas, servers) - 1``
     followers, all of them different live servers. The empty table of a cluster without servers is valid. A committed
     table may have more followers, or learners in the place of some, while slots move. What a plugin plans has neither.
+    A server that only acts (``acting``) may lead a slot that no live server follows.
 
     Raises:
         InvalidTable: names the first wrong slot, what is wrong with it, and what would be right.
@@ -27,7 +34,9 @@ def check_table(table: SlotTable, servers: Sequence[Server], replicas: int, is_c
     for index, slot in enumerate(table.slots):
         if slot.id != index:
             raise InvalidTable(f"slot {slot.id} stands at index {index}; slot i must stand at index i")
-        if problem := _problem(slot, live, needed, is_committed):
+        acts_alone = slot.leader in acting and live.isdisjoint(slot.followers)
+        holders = live | {str(slot.leader)} if acts_alone else live
+        if problem := _problem(slot, holders, needed, is_committed):
             raise InvalidTable(f"slot {slot.id} {problem}")
 
 

@@ -22,6 +22,8 @@ class View(Message, frozen=True, tag=60):
     ``term`` is the term of the commit. ``revision`` counts every committed change of table or membership,
     ``table.epoch`` only those of the table. ``facts`` are the cluster's; they never change. ``missing`` are the process
     ids of session servers that were not heard any more before this view. They may live, cut off from the meta servers.
+    ``acting`` are those of ``data`` whose lease has ended, and which may acknowledge alone yet: they lead the slots
+    that no server with a lease follows. Servers with a lease take what else they hold.
 
     For the next meta leader: ``target`` has the rows that the table is on its way to, as far as they differ from it;
     ``unclean`` are the slots that this table gives to a server that was not in sync.
@@ -36,6 +38,12 @@ class View(Message, frozen=True, tag=60):
     missing: list[str] = msgspec.field(default_factory=list)
     target: list[Slot] = msgspec.field(default_factory=list)
     unclean: list[int] = msgspec.field(default_factory=list)
+    acting: list[str] = msgspec.field(default_factory=list)
+
+    @property
+    def live_data(self) -> list[Node]:
+        """The data servers that have a lease."""
+        return [node for node in self.data if node.name not in self.acting] if self.acting else self.data
 
 
 class Stopping(IntEnum):

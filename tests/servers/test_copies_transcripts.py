@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,10 +61,13 @@ class MetaLeader:
                 return self._shown()
             case "live":
                 self._live = set(names)
+                self._leaving = replace(self._leaving, acting=self._leaving.acting & names)
             case "stops":
                 self._leaving = Leaving(for_good=names)
             case "restarts":
                 self._leaving = Leaving(for_a_restart=names)
+            case "acts":
+                self._leaving = Leaving(acting=names)
             case "elect":
                 self._elected()
                 return "nothing"
@@ -95,7 +99,7 @@ class MetaLeader:
         self._plugin.plan = Plan(SlotTable(self._table.epoch, (after,)), tuple(moves))
 
     def _look(self) -> str:
-        servers = [Server(name) for name in sorted(self._live)]
+        servers = [Server(name) for name in sorted(self._live - self._leaving.acting)]
         reports = CopyReports({0: self._report}, dict.fromkeys(self._live, frozenset[int]()))
         found = self._arranger.arrange(self._table, servers, reports, self._leaving, target=self._target)
         self._target = found.target

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from slotreeve.errors import ModelError, NotLeader
+from slotreeve.invariants import check_table
 from slotreeve.model.nodes import Role, Server
 from slotreeve.model.slots import Limits, SlotTable
 from slotreeve.ports import Leadership
@@ -188,6 +189,27 @@ def test_a_server_whose_lease_ends_leaves_and_its_follower_leads() -> None:
     assert {slot.leader for slot in after.table.slots} == {"data-2"}
     for old, new in zip(before.table.slots, after.table.slots, strict=True):
         assert (new.leader_epoch > old.leader_epoch) == (old.leader != "data-2")
+
+
+def test_of_two_that_are_gone_the_slots_with_a_live_follower_are_led_at_once_and_the_others_once_nobody_acts() -> None:
+    scene = Scene()
+    names = ("data-1", "data-2", "data-3")
+    before = scene.cluster(*names)
+    apart = {slot.id for slot in before.table.slots if "data-3" not in slot.holders}
+    assert apart, "data-1 and data-2 share a slot"
+    for name in ("data-1", "data-2"):
+        scene.core.closed(scene.peers[name], "killed")
+    scene.settle(("data-3",), seconds=1.0)
+    meanwhile = scene.core.view.read()
+    assert {*meanwhile.acting, "data-3"} == {node.name for node in meanwhile.data}
+    assert [node.name for node in meanwhile.live_data] == ["data-3"]
+    for old, new in zip(before.table.slots, meanwhile.table.slots, strict=True):
+        assert new.leader == (old.leader if old.id in apart else "data-3")
+        assert old.id not in apart or new.leader_epoch == old.leader_epoch
+    check_table(meanwhile.table, [scene.node("data-3").as_server()], 2, is_committed=True, acting=meanwhile.acting)
+    scene.settle(("data-3",), seconds=4.0)
+    after = scene.core.view.read()
+    assert (after.acting, {slot.leader for slot in after.table.slots}) == ([], {"data-3"})
 
 
 def test_the_late_end_of_an_older_connection_changes_nothing_while_the_process_has_another_one() -> None:

@@ -236,6 +236,7 @@ def test_who_is_back_while_it_may_act_is_a_member_as_before_and_one_without_slot
         leases.renew(node(name), 10.0)
     leases.connection_lost("data-1", "data-1@1", 10.5)
     assert leases.expire(11.0, table) == []
+    assert leases.renew(node("data-1"), 12.0) is Renewal.CHANGED, "it has a lease again, so others plan for it"
     assert leases.renew(node("data-1"), 12.0) is Renewal.NOTHING
     assert leases.expire(12.0, table) == []
     leases.connection_lost("data-1", "data-1@1", 12.5)

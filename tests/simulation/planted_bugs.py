@@ -6,11 +6,13 @@ Each is a small patch of one method. ``planted_evidence_bugs`` has more of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 from slotreeve.model import data_info
 from slotreeve.model.draft import Draft
+from slotreeve.model.nodes import Server
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_client import core as client_core
@@ -26,8 +28,9 @@ from slotreeve_servers.data.endings.sessions import SessionServers
 from slotreeve_servers.data.replication.comparison import SessionComparison
 from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
 from slotreeve_servers.meta.arranging import next_table
-from slotreeve_servers.meta.arranging.arranger import Arranger
-from slotreeve_servers.meta.arranging.loads import Loads
+from slotreeve_servers.meta.arranging.arranger import NOBODY_LEAVES, Arranger, Leaving
+from slotreeve_servers.meta.arranging.loads import NO_LOADS, Loads
+from slotreeve_servers.meta.arranging.next_table import Situation
 from slotreeve_servers.meta.arranging.table import CommittedView
 from slotreeve_servers.node.links import Links
 from slotreeve_servers.node.membership import Membership
@@ -148,6 +151,32 @@ def _unchecked_table() -> Patch:
         return type(plan)(SlotTable(plan.table.epoch, rows), plan.moves)
 
     return replaced(Arranger, "_checked", checked)
+
+
+@bug("slots of a leader that may acknowledge alone yet are given away", "alone")
+def _acting_leaders_keep_nothing() -> Patch:
+    original = Arranger.arrange
+
+    def arrange(
+        self: Arranger,
+        table: SlotTable,
+        servers: Sequence[Any],
+        reports: Any,
+        leaving: Leaving = NOBODY_LEAVES,
+        loads: Loads = NO_LOADS,
+        target: Any = None,
+    ) -> Any:
+        return original(self, table, servers, reports, replace(leaving, acting=frozenset()), loads, target)
+
+    return replaced(Arranger, "arrange", arrange)
+
+
+@bug("who may acknowledge alone yet gets slots and keeps those that others follow", "copies", 7017)
+def _acting_servers_hold_slots() -> Patch:
+    def live(self: Situation) -> list[Server]:
+        return [node.as_server() for node in self.data]
+
+    return replaced(Situation, "live_servers", property(live))
 
 
 @bug("a balancer that has nothing to do lets a follower lead in turn, for ever", "data")

@@ -31,10 +31,13 @@ class CopiesWatch:
         while (view := self._servers.views.get(self._view.revision + 1)) is not None:
             before, self._view = self._view, view
             processes = {node.name: node.process_id for node in before.data}
-            living = {node.name for node in view.data if processes.get(node.name) == node.process_id}
+            members = {node.name for node in view.data if processes.get(node.name) == node.process_id}
+            leased = members.difference(view.acting)
             for old, new in zip(before.table.slots, view.table.slots, strict=False):
+                acts_alone = old.leader in members and leased.isdisjoint(old.in_sync)
+                living = leased | {str(old.leader)} if acts_alone else leased
                 if (old is not new and old != new) or not living.issuperset(old.in_sync):
-                    self._check(old, new, living, view)
+                    self._check(old, new, living, members, view)
                     if old.leader_epoch and living.isdisjoint(old.in_sync):
                         lost.add(old.id)
         return lost
@@ -46,17 +49,18 @@ class CopiesWatch:
         processes = {node.name: node.process_id for node in self._view.data}
         return [(name, processes[name]) for name in self._view.table.slots[number].in_sync if name in processes]
 
-    def _check(self, old: Slot, new: Slot, living: set[str], view: View) -> None:
+    def _check(self, old: Slot, new: Slot, living: set[str], members: set[str], view: View) -> None:
         former = [name for name in old.in_sync if name in living]
         if new.leader != old.leader and former and new.leader not in former:
             joined = new.leader in old.learners and new.leader in living
             if not joined or old.leader not in living:
                 self._violate(view, new, f"is led by {new.leader}, which was not in sync; {', '.join(former)} were")
         for name in new.followers:
-            if name not in former and not (name in old.learners and name in living):
+            stays = name in old.in_sync and name in members  # as long as nobody with a lease takes its place
+            if not stays and not (name in old.learners and name in living):
                 self._violate(view, new, f"has the follower {name}, which did not learn")
         gone = [name for name in former if name not in new.holders]
-        wanted = min(self._replicas, len(view.data) - len(self._servers.leaving))
+        wanted = min(self._replicas, len(view.live_data) - len(self._servers.leaving))
         if gone and len(living.intersection(new.in_sync)) < wanted:
             self._violate(view, new, f"is dropped by {', '.join(gone)}; in sync are {', '.join(new.in_sync)}")
 

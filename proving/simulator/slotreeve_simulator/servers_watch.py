@@ -205,13 +205,14 @@ class ServersWatch:
                 )
 
     def _table_problem(self, view: View) -> str | None:
-        if not view.data or not view.table.slots:
+        if not view.live_data or not view.table.slots:
             return None
         if self.leaving:
             # A stopping server runs but does not count, and while it hands over, servers that ended keep their places.
             return next((f"slot {s.id} is held twice by one server" for s in view.table.slots if _held_twice(s)), None)
         try:
-            check_table(view.table, [node.as_server() for node in view.data], self._replicas, is_committed=True)
+            servers = [node.as_server() for node in view.live_data]
+            check_table(view.table, servers, self._replicas, is_committed=True, acting=view.acting)
         except InvalidTable as error:
             return str(error)
         return None

@@ -226,7 +226,7 @@ class MetaCore:
         if self._heartbeats.take(heartbeat) or renewal is not Renewal.NOTHING:
             self._look.soon()
         view = self.view.read()
-        protected = self._arranger.is_protected(view.data)
+        protected = self._arranger.is_protected(view.live_data)
         self._loads.take(heartbeat, view.table)
         return LeaseGranted(
             self._election.leadership().term,
@@ -336,7 +336,7 @@ class MetaCore:
                 self._target = found.target
                 self._settled = replace(now, target=found.target).key
             elif self._may_act() and self.view.read().revision == now.view.revision:
-                self._commit(found, now.view.revision + 1, now.view, now.data, now.sessions)
+                self._commit(found, now.view.revision + 1, now)
         if self._look_again:
             self._look.soon()
 
@@ -344,12 +344,13 @@ class MetaCore:
         self._settled = ()
         self._look.soon()
 
-    def _commit(self, found: NextTable, revision: int, old: View, data: list[Node], sessions: list[Node]) -> None:
+    def _commit(self, found: NextTable, revision: int, now: Situation) -> None:
         self._committing = found
         term, missing = self._election.leadership().term, self._leases.missing(self._outbox.attended())
         rest, unclean = rest_of_way(found.table, found.target), [row.id for row in found.unclean]
-        view = View(term, revision, found.table, data, sessions, self._facts, missing, rest, unclean)
-        self._outbox.commit(view, old.revision)
+        members = now.data, now.sessions
+        view = View(term, revision, found.table, *members, self._facts, missing, rest, unclean, now.acting)
+        self._outbox.commit(view, now.view.revision)
 
     def _raise_above(self, newest: Newest, old: View, now: Situation) -> None:
         """The meta state is older than what members have."""
@@ -366,7 +367,7 @@ class MetaCore:
             *(old.revision, old.table.epoch, newest.name, newest.revision, newest.epoch),
             *(revision, found.table.epoch, f"{newest.name} has" if known is not old else "the meta state has"),
         )
-        self._commit(found, revision, old, now.data, now.sessions)
+        self._commit(found, revision, now)
 
     def committed(self, old: View, view: View) -> None:
         """``view`` is the committed one after ``old``: publish it, and look for the next change."""
@@ -418,7 +419,7 @@ class MetaCore:
             return self.leader_is()
         view, is_planning = self.view.read(), self._is_planning or self._committing is not None
         now, banned = self._outbox.attended(), self.configs.orders.banned
-        protected = self._arranger.is_protected(view.data)
+        protected = self._arranger.is_protected(view.live_data)
         found = self._overview.report(now, self._outbox.wall_ms(), view, banned, protected, is_planning)
         return news_for(message, found)
 
@@ -432,7 +433,7 @@ class MetaCore:
             "table_epoch": view.table.epoch,
             "data_servers": len(view.data),
             "session_servers": len(view.sessions),
-            "protected": int(self._arranger.is_protected(view.data)),
+            "protected": int(self._arranger.is_protected(view.live_data)),
             "rejected_plans": self._arranger.rejected,
             "balancer_stopped": int(self._arranger.balancer_fault is not None),
             "state_set_back": self.times_set_back,

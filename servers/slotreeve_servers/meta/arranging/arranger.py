@@ -137,15 +137,12 @@ class Arranger:
     ) -> Arrangement:
         """The next change of ``table`` for the servers that live now. ``target``: what the last call returned. The
         table stays as it is where no server lives, and in protection mode."""
-        if not servers or self.is_protected([server for server in servers if server.name not in leaving.acting]):
+        if not servers or self.is_protected(servers):
             return Arrangement(None, target)
         table = table if table.slots else SlotTable.unassigned(self._slots)
         staying = [server for server in servers if server.name not in leaving.for_good]
         if not staying:  # no server is left to take over
-            staying, leaving = list(servers), NOBODY_LEAVES
-        present = [server for server in staying if server.name not in leaving.acting]
-        if len(present) >= self._limits.replicas:
-            staying = present
+            staying, leaving = list(servers), Leaving(acting=leaving.acting)
         if target is None or len(target.table.slots) != len(table.slots):
             target = PlannedTable(table)
         intended = self._intended(target.table)
@@ -185,8 +182,9 @@ class Arranger:
     def _way(
         self, table: SlotTable, target: PlannedTable, servers: Sequence[Server], reports: CopyReports, leaving: Leaving
     ) -> Arrangement:
-        """The next safe table on the way to the target; none where nothing can or need be done now."""
-        live, going = {server.name for server in servers}, leaving.for_good | leaving.for_a_restart
+        """The next safe table on the way to the target; none where nothing can or need be done now. A server that only
+        acts keeps the slots that it leads and no live server follows, and no others."""
+        names, going = {server.name for server in servers}, leaving.for_good | leaving.for_a_restart
         unfit = going | leaving.acting
         leads = Counter(slot.leader for slot in table.slots)
         leading = frozenset(name for name in leads if name is not None)
@@ -198,6 +196,8 @@ class Arranger:
         for row, planned in zip(table.slots, target.table.slots, strict=True):
             aim = _relieved(row, planned, leaving.for_a_restart, leading)
             report = reports.by_slot.get(row.id)
+            acts_alone = row.leader in leaving.acting and names.isdisjoint(row.followers)
+            live = names | {str(row.leader)} if acts_alone else names
             if report is None and _are_alike(row, aim) and live.issuperset(row.holders):
                 continue
             stops = next((f"{name} stops" for name in row.holders if name in going), None)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from msgspec import structs
 from slotreeve.invariants import check_successor, stamp
-from slotreeve.model.nodes import Node
+from slotreeve.model.nodes import Node, Server
 from slotreeve.model.slots import Move, Slot, SlotTable
 from slotreeve_protocol.meta_messages import View
 
@@ -40,7 +40,7 @@ class Situation:
 
     Attributes:
         view: the committed view.
-        data, sessions: the members, by name.
+        data, sessions: the members, by name, those among them that only act.
         reports: of data servers. ``changes``: the number of changes of them.
         leaving: the servers on their way out.
         may_assign: False while the first data server of a new cluster waits for others.
@@ -57,6 +57,16 @@ class Situation:
     may_assign: bool
     loads: Loads = NO_LOADS
     target: PlannedTable | None = None
+
+    @property
+    def acting(self) -> list[str]:
+        """The members that only act, by name."""
+        return sorted(self.leaving.acting)
+
+    @property
+    def live_servers(self) -> list[Server]:
+        """The data servers that may hold slots."""
+        return [node.as_server() for node in self.data if node.name not in self.leaving.acting]
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -94,8 +104,7 @@ def next_table(arranger: Arranger, now: Situation) -> NextTable:
     before = without_replaced(old.table, old.data, now.data)
     found = Arrangement(None, now.target)
     if before.slots or now.may_assign:
-        servers = [node.as_server() for node in now.data]
-        found = arranger.arrange(before, servers, now.reports, now.leaving, now.loads, now.target)
+        found = arranger.arrange(before, now.live_servers, now.reports, now.leaving, now.loads, now.target)
     if found.plan is not None:
         table = stamp(before, found.plan.table, before.epoch + 1)
     elif before is old.table:
@@ -105,7 +114,8 @@ def next_table(arranger: Arranger, now: Situation) -> NextTable:
     if any(slot.leader is None for slot in table.slots) and before is not old.table:
         # A new process may not become a member before its predecessor's slots have another leader epoch.
         return NextTable(old.table, target=found.target, is_for_no_view=True)
-    if table is old.table and now.data == old.data and now.sessions == old.sessions and not old.unclean:
+    is_same = (now.data, now.sessions, now.acting) == (old.data, old.sessions, old.acting)
+    if table is old.table and is_same and not old.unclean:
         return NextTable(old.table, target=found.target, is_for_no_view=True)
     check_successor(before, table)
     moves = () if found.plan is None else found.plan.moves
@@ -141,8 +151,7 @@ def table_above(arranger: Arranger, now: Situation, newest: Newest) -> NextTable
         table = led_anew(table)
     found = Arrangement(None, None)
     if table.slots or now.may_assign:
-        servers = [node.as_server() for node in now.data]
-        found = arranger.arrange(table, servers, NO_REPORTS, now.leaving, now.loads)
+        found = arranger.arrange(table, now.live_servers, NO_REPORTS, now.leaving, now.loads)
     if found.plan is not None:
         rows = (structs.replace(row, leader_epoch=epoch + 1) for row in found.plan.table.slots)
         table = SlotTable(epoch + 1, tuple(rows))

@@ -103,7 +103,7 @@ class LastHeartbeats:
         if heartbeat.node.role is not Role.DATA or is_protected:
             return True
         leaving = self.leaving(banned).for_good
-        if not any(node.name not in leaving for node in view.data):
+        if not any(node.name not in leaving for node in view.live_data):
             return True
         held = [slot for slot in view.table.slots if name in slot.holders]
         if heartbeat.stopping is Stopping.FOR_A_RESTART:

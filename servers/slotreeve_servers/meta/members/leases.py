@@ -36,7 +36,7 @@ class Renewal(Enum):
     JOINED = 1
     """Unknown until now."""
     CHANGED = 2
-    """Known, but restarted, moved, or with another zone or weight."""
+    """Known, but restarted, moved, or with another zone or weight; or its lease had ended."""
 
 
 class HeardTime:
@@ -175,10 +175,11 @@ class Leases:
         self._renewed_at[node.name] = now
         self._reasons.pop(node.name, None)
         self._awaited.pop(node.name, None)
+        is_same = known == node and node.name not in self.acting
         self.acting -= {node.name}
         if known is None:
             return Renewal.JOINED
-        return Renewal.NOTHING if known == node else Renewal.CHANGED
+        return Renewal.NOTHING if is_same else Renewal.CHANGED
 
     def connection_lost(self, name: str, process_id: str, now: float) -> None:
         """The connection to a server has ended: it has ``meta.lost_connection_seconds`` to come back. A late notice
