@@ -51,16 +51,16 @@ class ClientLimits:
         :meth:`check_registration`. It costs next to nothing."""
         return len(client.records) + records > self.rules.most_registrations
 
-    def check_registration(self, client: ConnectedClient, record: Publisher) -> None:
-        """Refuse a live record that is one too many, or too much.
+    def check_registration(self, client: ConnectedClient, former: Publisher | None, weight: int) -> None:
+        """Refuse a live record that is one too many, or too much. ``former``: the client's of the same registration.
 
         Raises:
             LimitReached: names the setting.
         """
-        former, rules = client.records.get(record.register_id), self.rules
+        rules = self.rules
         if former is None and len(client.records) >= rules.most_registrations:
             self._refuse(client, f"{rules.most_registrations} registrations", "most_registrations")
-        grown = record.weight - (former.weight if former is not None else 0)
+        grown = weight - (former.weight if former is not None else 0)
         if grown > 0 and client.weight + grown > self.most_weight:
             self._refuse(client, f"{rules.most_megabytes} MiB of payloads", "most_megabytes")
 

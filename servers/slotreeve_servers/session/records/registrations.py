@@ -114,7 +114,7 @@ class Registrations:
                 or (permit is not None and not permit.allows(Right.REGISTER, record.data_info_id))
                 or (record.data is None if former is None else former.data_info_id != record.data_info_id)
             ):
-                refusal = self._refusal(client, record)
+                refusal = self._refusal(client, record, former, weight)
                 if refusal is not None:
                     if isinstance(refusal, Forbidden):
                         self._outbox.denied(client.peer, str(refusal))
@@ -133,16 +133,17 @@ class Registrations:
                     client.weight -= former.weight
             submit(slot, record, weight, client, sequence)
 
-    def _refusal(self, client: ConnectedClient, record: Publisher) -> SlotreeveError | None:
+    def _refusal(
+        self, client: ConnectedClient, record: Publisher, former: Publisher | None, weight: int
+    ) -> SlotreeveError | None:
         """Why a record is not taken; None where it is good after all. Called where it is not plainly good."""
         if self._writes.waiting_weight + client.waiting_weight >= self.limits.rules.max_pending_writes:
             waiting, own = self._writes.waiting, client.waiting
             return Backpressure(f"{waiting} records are on their way to data servers, {own} of this client; send later")
-        if record.weight > HEAVIEST:
+        if weight > HEAVIEST:
             return ModelError(f"the record publishes more than {MAX_PAYLOAD_BYTES} bytes")
         if record.session != self._process_id:
             return ModelError(f"the record names session process {record.session!r}; this is {self._process_id!r}")
-        former = client.records.get(record.register_id)
         if former is not None and former.data_info_id != record.data_info_id:
             known = former.data_info_id
             return ModelError(f"the register id {record.register_id[:SHOWN]!r} is that of a registration in {known!r}")
@@ -154,7 +155,7 @@ class Registrations:
             if client.permit is not None:
                 client.permit.check(Right.REGISTER, record.data_info_id)
             if record.data is not None:
-                self.limits.check_registration(client, record)
+                self.limits.check_registration(client, former, weight)
             elif former is None:  # what ends nothing here is remembered for a while
                 self.limits.check_request(client, self._outbox.attended())
             self.slot(record.data_info_id)
