@@ -56,7 +56,7 @@ class Publication:
         self.ended: SlotreeveError | None = None
         self.refused: RegistrationError | None = None
         self._changed = changed
-        self._waiters: list[tuple[int, asyncio.Future[None]]] | None = None
+        self._waiters: dict[asyncio.Future[None], int] | None = None
 
     def republish(self, *data: bytes | str) -> None:
         """Replace the payload. Of several quick calls only the last one may be sent.
@@ -86,7 +86,7 @@ class Publication:
     def check(self) -> None:
         """Raise RegistrationError or ClientClosed if nothing can be published under this registration any more."""
         if self.ended is not None:
-            raise self.ended
+            raise self.ended.with_traceback(None)  # raised before, perhaps: it would keep all frames since
         if self.data is None:
             raise RegistrationError(f"{self.register_id} of {self.data_info_id} was unpublished; publish it again")
 
@@ -104,14 +104,18 @@ class Publication:
             ClientClosed: the client was closed before.
         """
         if (error := self.ended or self.refused) is not None:
-            raise error
+            raise error.with_traceback(None)
         if self.is_acknowledged:
             return
         waiter = asyncio.get_running_loop().create_future()
         if self._waiters is None:
-            self._waiters = []
-        self._waiters.append((self.version, waiter))
-        await waiter
+            self._waiters = {}
+        self._waiters[waiter] = self.version
+        try:
+            await waiter
+        finally:
+            if self._waiters is not None:
+                self._waiters.pop(waiter, None)
 
     def settle(self, version: int, data: tuple[bytes, ...] | None) -> None:
         """For the client's core: the slot's leader holds ``version``, whose payload this is."""
@@ -136,10 +140,10 @@ class Publication:
 
     def _end_waits(self, versions: range, error: ClientClosed | RegistrationError | None = None) -> None:
         """End the waits for these versions."""
-        left = []
-        for version, waiter in self._waiters or ():
+        left = {}
+        for waiter, version in (self._waiters or {}).items():
             if version not in versions:
-                left.append((version, waiter))
+                left[waiter] = version
             elif waiter.done():
                 continue  # its caller has been cancelled
             elif error is not None:

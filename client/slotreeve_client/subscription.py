@@ -120,7 +120,7 @@ class Subscription:
         unsubscribe: Callable[[Subscription], None],
     ) -> None:
         self._watched, self._on_change, self._unsubscribe = watched, on_change, unsubscribe
-        self._waiters: list[asyncio.Future[None]] | None = None
+        self._waiters: dict[asyncio.Future[None], None] | None = None
         self._closed = False
         self._error: SlotreeveError | None = None
         self.updates = 0
@@ -184,9 +184,13 @@ class Subscription:
         if not self.is_ready:
             waiter = asyncio.get_running_loop().create_future()
             if self._waiters is None:
-                self._waiters = []
-            self._waiters.append(waiter)
-            await waiter
+                self._waiters = {}
+            self._waiters[waiter] = None
+            try:
+                await waiter
+            finally:
+                if self._waiters is not None:
+                    self._waiters.pop(waiter, None)
 
     def unsubscribe(self) -> None:
         """End the subscription. No callback follows. Idempotent."""

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import traceback
 
 import pytest
 from slotreeve.errors import ClientClosed, ModelError, RegistrationError
 from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, PART_BYTES
+from slotreeve_client import Scope, Subscription
+from slotreeve_client.overriding import OverridesInForce
 from slotreeve_client.publication import Publication, payload
+from slotreeve_client.subscription import Watched
 
 
 def publication(changes: list[tuple[int, tuple[bytes, ...] | None]] | None = None) -> Publication:
@@ -109,5 +114,29 @@ def test_the_end_of_a_registration_is_raised_to_whoever_waits_or_calls(error: Re
                 await wait
         with pytest.raises(type(error)):
             made.republish("x")
+
+    asyncio.run(scenario())
+
+
+def futures_in_memory() -> int:
+    gc.collect()
+    return sum(isinstance(found, asyncio.Future) for found in gc.get_objects())
+
+
+def test_a_wait_that_is_given_up_is_forgotten_and_a_refusal_that_is_raised_often_stays_as_it_is() -> None:
+    async def scenario() -> None:
+        made = publication()
+        subscribed = Subscription(Watched("a#@#i#@#g", Scope.DATA_CENTER, OverridesInForce()), None, lambda ended: None)
+        before = futures_in_memory()
+        for _ in range(50):
+            for wait in (made.acknowledged(), subscribed.ready()):
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(wait, 0.0001)
+        assert futures_in_memory() < before + 10
+        made.end(RegistrationError("refused"))
+        for _ in range(50):
+            with pytest.raises(RegistrationError) as raised:
+                made.check()
+        assert len(traceback.extract_tb(raised.value.__traceback__)) < 5
 
     asyncio.run(scenario())
