@@ -7,7 +7,6 @@ import logging
 import sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import partial
 from typing import TypeVar
 
 from slotreeve.clock import Clock, Timer
@@ -267,10 +266,7 @@ class ServerHistory(MetaEvents):
                 else:
                     self._idle.set()
 
-        try:
-            self._run(work, done)
-        except RuntimeError as error:  # no thread can be started
-            self._clock.call_soon(partial(done, None, error))
+        self._run(work, done)
 
     # --- questions ---------------------------------------------------------------------------------------------------
 

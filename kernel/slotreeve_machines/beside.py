@@ -44,7 +44,10 @@ class InThread:
             except RuntimeError:
                 return  # the event loop has ended, and nobody waits
 
-        threading.Thread(target=body, name="beside the event loop", daemon=True).start()
+        try:
+            threading.Thread(target=body, name="beside the event loop", daemon=True).start()
+        except RuntimeError as refused:  # this process may start no thread now
+            loop.call_soon(worked, None, refused)
 
 
 class InTurn:

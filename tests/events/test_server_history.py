@@ -42,8 +42,8 @@ class Disk:
 
     def run(self, work: Work, worked: Worked) -> None:
         if self.has_no_threads:
-            raise RuntimeError("can't start new thread")
-        if not self.hangs:
+            asyncio.get_running_loop().call_soon(worked, None, RuntimeError("can't start new thread"))
+        elif not self.hangs:
             self._beside.run(work, worked)
 
 

@@ -50,6 +50,21 @@ def test_the_event_loop_goes_on_while_work_runs_in_a_thread() -> None:
     asyncio.run(main())
 
 
+def test_where_no_thread_can_be_started_whoever_waits_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", no_thread)
+            with pytest.raises(RuntimeError, match="no new thread"):
+                await result_of(InThread(), lambda: "never")
+        assert await result_of(InThread(), lambda: "found") == "found"
+
+    asyncio.run(main())
+
+
+def no_thread(self: threading.Thread) -> None:
+    raise RuntimeError("there is no new thread")
+
+
 def test_work_that_ends_after_its_event_loop_is_nobodys() -> None:
     may_end, has_ended = threading.Event(), threading.Event()
 
