@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+
 import msgspec
 from slotreeve.errors import TransportError, Unreachable
 from slotreeve.ports import Connection, Handler, Hello, Transport
 from slotreeve.ports.transport import SignsOfLife
 
 from slotreeve_client.reconnect import Reconnect
+
+log = logging.getLogger("slotreeve.client")
 
 
 class Dialler:
@@ -58,5 +62,9 @@ class Dialler:
                 raise Unreachable(f"{address}: the connection ended at once")
         except TransportError as error:
             self._reconnect.failed(address, error)
+            return None
+        except Exception as error:
+            log.exception("the attempt to connect to %s failed in an unforeseen way; others follow", address)
+            self._reconnect.failed(address, Unreachable(f"{address}: {error!r}"))
             return None
         return connection

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from slotreeve.model.nodes import Role
-from slotreeve.ports import Connection, Hello, Message
+from slotreeve.ports import Connection, Handler, Hello, Message
 from slotreeve_client.dialler import Dialler
 from slotreeve_client.reconnect import Reconnect
 from slotreeve_conformance import virtual_time
@@ -62,3 +63,22 @@ def test_one_connection_of_a_search_arrives_and_the_next_one_once_it_has_ended()
         await transport.close()
 
     virtual_time.run(scenario)
+
+
+class Breaks(MemoryTransport):
+    """A transport with a fault of its own."""
+
+    async def connect(self, address: str, hello: Hello, handler: Handler, timeout_seconds: float) -> Connection:
+        raise ValueError("nobody has foreseen this")
+
+
+def test_an_attempt_that_fails_in_an_unforeseen_way_is_one_that_has_failed(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(_rng: random.Random) -> None:
+        plan = Reconnect(["first:1"], 1.0, 1.0, random.Random(1))
+        transport = Breaks(VirtualClock(), "client", MemoryNetwork())
+        dialler = Dialler(transport, Hello("slotreeve", "client", Role.CLIENT, "client"), Arrivals(), plan)
+        assert await dialler.attempt("first:1") is None
+        assert "nobody has foreseen this" in plan.failures
+        assert "the attempt to connect to first:1 failed in an unforeseen way" in caplog.text
+
+    virtual_time.run(scenario, seed=1)

@@ -19,7 +19,7 @@ from slotreeve.ports import Hello, TransportCounters
 from slotreeve_conformance.transport_scene import CLIENT, RecordingHandler, until
 from slotreeve_protocol.channel import Channel
 from slotreeve_protocol.packets import ChannelLimits
-from slotreeve_transport_zmq.addresses import hang_up, join_address, peer_address
+from slotreeve_transport_zmq.addresses import hang_up, is_refused, join_address, peer_address
 from slotreeve_transport_zmq.admission import new_pair
 from slotreeve_transport_zmq.contexts import MOST_USERS, take_context
 from slotreeve_transport_zmq.dialling import DialledLink
@@ -328,6 +328,49 @@ def test_a_dialled_address_without_a_listener_is_unreachable_and_leaves_no_link(
         with pytest.raises(Unreachable, match="the connection was refused") as refused:
             await transport.connect("127.0.0.1:1", CLIENT, RecordingHandler(), 5.0)
         assert refused.value.nobody_listens
+        await transport.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("kind", [zmq.DEALER, zmq.PAIR], ids=["DEALER", "PAIR"])
+def test_a_connection_for_which_descriptors_are_missing_is_unreachable_and_leaves_nothing(
+    kind: int, monkeypatch: Any
+) -> None:
+    make, made = zmq.Context.socket, list[zmq.Socket[bytes]]()
+
+    def fails(context: Any, wanted: int) -> Any:
+        if wanted == kind:
+            raise zmq.ZMQError(errno.EMFILE)
+        made.append(make(context, wanted))
+        return made[-1]
+
+    async def scenario() -> None:
+        transport = ZmqTransport(LoopClock())
+        with pytest.raises(Unreachable):
+            await transport.connect("127.0.0.1:1", CLIENT, RecordingHandler(), 5.0)
+        with monkeypatch.context() as patched:
+            patched.setattr(zmq.Context, "socket", fails)
+            with pytest.raises(Unreachable, match="Too many open files"):
+                await transport.connect("127.0.0.1:1", CLIENT, RecordingHandler(), 5.0)
+        assert [socket.closed for socket in made] == [True] * (kind == zmq.PAIR)
+        await asyncio.wait_for(transport.close(), 30.0)
+
+    asyncio.run(scenario())
+
+
+def test_a_host_name_that_no_thread_can_look_up_is_unreachable(monkeypatch: Any) -> None:
+    def no_thread(thread: threading.Thread) -> None:
+        raise RuntimeError("there is no new thread")
+
+    async def scenario() -> None:
+        transport = ZmqTransport(LoopClock())
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", no_thread)
+            with pytest.raises(Unreachable, match="localhost was not looked up: there is no new thread"):
+                await transport.connect("localhost:1", CLIENT, RecordingHandler(), 5.0)
+        with none_free():
+            assert not await is_refused("tcp://127.0.0.1:1", 1.0)
         await transport.close()
 
     asyncio.run(scenario())

@@ -44,7 +44,10 @@ async def endpoint_of(address: str) -> str:
     """
     host, port = split_address(split_name(address)[1])
     if not _is_ip_address(host):
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except RuntimeError as error:  # it asks in a thread, and this process may start none now
+            raise OSError(f"{host} was not looked up: {error}") from error
         # IPv4 first: "localhost" has both addresses, and a listener at "localhost" uses IPv4.
         found.sort(key=lambda entry: entry[0] != socket.AF_INET)
         host = str(found[0][4][0])
@@ -55,15 +58,15 @@ async def is_refused(endpoint: str, timeout_seconds: float) -> bool:
     """Whether the host of an endpoint answers that nobody listens there. False also where there is no way to it, which
     libzmq reports in the same words."""
     host, port = split_address(endpoint.removeprefix("tcp://"))
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as attempt:
-        attempt.setblocking(False)
-        try:
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as attempt:
+            attempt.setblocking(False)
             async with asyncio.timeout(timeout_seconds):
                 await asyncio.get_running_loop().sock_connect(attempt, (host, port))
-        except ConnectionRefusedError:
-            return True
-        except (OSError, TimeoutError):
-            return False
+    except ConnectionRefusedError:
+        return True
+    except (OSError, TimeoutError):
+        return False
     return False
 
 

@@ -42,7 +42,8 @@ _REASONS = {
 
 
 class DialledLink(SocketEnd, OutgoingLink):
-    """One outgoing connection. Set ``channel``, then call :meth:`dial`.
+    """One outgoing connection. Set ``channel``, then call :meth:`dial`. It raises ZMQError where this process has no
+    descriptor left for it, and leaves nothing behind then.
 
     Attributes:
         proven: who the peer is, once ZeroMQ's handshake is over; None without keys.
@@ -67,7 +68,11 @@ class DialledLink(SocketEnd, OutgoingLink):
         self._end_reason = ""
         self._was_refused = False
         self._has_answered = False
-        self._monitor = Monitor(context, socket, _EVENTS, flusher.loop, self._happened)
+        try:
+            self._monitor = Monitor(context, socket, _EVENTS, flusher.loop, self._happened)
+        except zmq.ZMQError:
+            self.detach(0)
+            raise
 
     @property
     def address(self) -> str:

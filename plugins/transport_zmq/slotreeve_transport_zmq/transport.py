@@ -102,11 +102,9 @@ class ZmqTransport:
         expected: list[Principal | None] = [None] if self.keys is None else [*self.keys.expected_at(address)]
         while True:
             left_seconds = timeout_seconds - (self._clock.now() - started)
-            link = self._new_link(address, endpoint, hello, handler, expected.pop(0))
             try:
-                link.dial(endpoint)
+                link = self._dial(address, endpoint, hello, handler, expected.pop(0))
             except zmq.ZMQError as error:
-                link.channel.abandon()
                 raise Unreachable(f"{address}: {error.strerror}") from None
             try:
                 await link.channel.establish(left_seconds)
@@ -119,7 +117,7 @@ class ZmqTransport:
                 raise
             return link.channel
 
-    def _new_link(
+    def _dial(
         self, address: str, endpoint: str, hello: Hello, handler: Handler, expected: Principal | None
     ) -> DialledLink:
         if self._closed:
@@ -131,6 +129,11 @@ class ZmqTransport:
         link = DialledLink(context, socket, address, flusher, self._released, expected)
         link.channel = self.new_channel(link, hello, handler)
         self._links[link] = None
+        try:
+            link.dial(endpoint)
+        except zmq.ZMQError:
+            link.channel.abandon()
+            raise
         return link
 
     def has_answered(self, address: str) -> bool:
