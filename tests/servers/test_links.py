@@ -205,6 +205,53 @@ def test_a_peer_that_was_started_again_is_connected_to_at_once_however_long_it_w
     play(scenario)
 
 
+def test_a_peer_that_has_moved_is_connected_to_at_once_while_an_attempt_at_its_former_address_waits() -> None:
+    async def scenario() -> None:
+        world = LinkScene()
+        await world.scene.listen()
+
+        class Waits(MemoryTransport):
+            async def connect(self, address: str, hello: Hello, handler: Handler, timeout_seconds: float) -> Connection:
+                if address == "silent:1":
+                    await asyncio.sleep(timeout_seconds)
+                return await super().connect(address, hello, handler, timeout_seconds)
+
+        transport = Waits(world.scene.clock, "waits", world.scene.network)
+        links = Links(maker(world.scene, transport), world.supervisor, world.handler)
+        links.aim({"server": Target("silent:1")})
+        await asyncio.sleep(40.0)
+        links.aim({"server": Target("server:1")})
+        await asyncio.sleep(0.1)
+        link = links.connected["server"]
+        await asyncio.sleep(40.0)
+        assert links.connected == {"server": link}
+        assert (link.closed, len(world.scene.peer_owner.here)) == (False, 1)
+        await world.stop()
+
+    play(scenario)
+
+
+def test_another_server_at_the_address_of_a_member_is_not_taken_for_it() -> None:
+    """Of a meta server the process is not known, and members name them as they like."""
+
+    async def scenario() -> None:
+        world = LinkScene()
+        await world.scene.listen()
+        world.links.aim({"gone": Target("server:1", "gone@1"), "server": Target("server:1", "server@1")})
+        await asyncio.sleep(5.0)
+        link = world.links.connected["server"]
+        assert (list(world.links.connected), link.closed) == (["server"], False)
+        world.links.aim({"server": Target("server:1", "server@1")})
+        await asyncio.sleep(2.0)
+        assert world.links.connected == {"server": link}
+        world.links.aim({"meta": Target("server:1")})
+        await asyncio.sleep(1.0)
+        assert list(world.links.connected) == ["meta"]
+        await world.stop()
+
+    play(scenario)
+
+
 def test_a_link_that_the_other_side_ends_at_once_is_made_again_after_growing_pauses() -> None:
     async def scenario() -> None:
         world, opened = LinkScene(), list[float]()

@@ -75,12 +75,13 @@ class Links:
 
     def aim(self, peers: Mapping[str, Target]) -> None:
         """Keep connections to exactly these peers (by name) from now on. One that has moved, or was started again, is
-        connected to at once, however long nobody was there."""
+        connected to at once, however long nobody was there: an attempt at its former address may take very long."""
         before, self._targets = self._targets, dict(peers)
-        for name in [name for name in before if name not in peers]:
-            self._wakes.pop(name).set()
+        for name in before:
+            if name not in peers or peers[name].address != before[name].address:
+                self._wakes.pop(name).set()
         for name in peers:
-            if name not in before:
+            if name not in self._wakes:
                 wake = self._wakes[name] = Wake(self._maker.clock)
                 self._supervisor.start(f"link to {name}", lambda name=name, wake=wake: self._keep(name, wake))  # type: ignore[misc]
             elif peers[name] != before[name]:
@@ -104,14 +105,14 @@ class Links:
                 continue
             patience, began = FIRST_ATTEMPT_SECONDS, self._maker.clock.now()
             pulse = _Pulse(connection, self._maker.attention)
-            while not connection.closed and self._is_at(name, address) and self.wants(name, wake):
+            while not connection.closed and self.wants(name, wake):
                 pulse.look()
                 await wake.wait(PING_SECONDS)
             has_ended = connection.closed
             connection.close("no longer wanted")
             if self._maker.clock.now() - began >= LONGEST_RETRY_SECONDS:
                 pause = FIRST_RETRY_SECONDS
-            elif has_ended:  # the other side takes links, and ends them at once
+            elif has_ended:  # the other side takes links, and ends them at once, or is another one
                 await self._rest(name, target, wake, pause)
                 pause = min(2 * pause, LONGEST_RETRY_SECONDS)
 
@@ -121,13 +122,18 @@ class Links:
         while (left := until - self._maker.clock.now()) > 0 and self._targets.get(name) == target:
             await wake.wait(left)
 
-    def _is_at(self, name: str, address: str) -> bool:
-        target = self._targets.get(name)
-        return target is not None and target.address == address
-
     def wants(self, name: str, wake: Wake) -> bool:
         """Whether the task that sleeps on ``wake`` still keeps the link to this peer."""
         return self._wakes.get(name) is wake
+
+    def why_not(self, name: str, wake: Wake, connection: Connection) -> str:
+        """Why a connection is not the link to this peer; empty if it is. Another server may have the address of one
+        that has gone. Who is there is known of members only."""
+        if not self.wants(name, wake):
+            return "no longer wanted"
+        if self._targets[name].process_id and connection.peer.node != name:
+            return f"{connection.peer.node} is at {connection.address}; {name} was there"
+        return ""
 
     def opened(self, name: str, connection: Connection) -> None:
         """A link is up."""
@@ -174,8 +180,8 @@ class _Pulse:
 class _LinkHandler:
     """Handler of one attempt; knows which peer it is for.
 
-    A peer that was dropped and is wanted again while an attempt is under way gets another attempt. Only that one may
-    make the link: the first one may end later, and its connection is closed.
+    A peer that has moved, or was dropped and is wanted again, while an attempt is under way gets another attempt. Only
+    that one may make the link: the first one may end later, and its connection is closed.
     """
 
     def __init__(self, links: Links, name: str, wake: Wake) -> None:
@@ -184,11 +190,12 @@ class _LinkHandler:
         self.received = links.received
 
     def opened(self, connection: Connection) -> None:
-        self._is_link = self._links.wants(self._name, self._wake)
-        if self._is_link:
-            self._links.opened(self._name, connection)
+        reason = self._links.why_not(self._name, self._wake, connection)
+        self._is_link = not reason
+        if reason:
+            connection.close(reason)
         else:
-            connection.close("no longer wanted")
+            self._links.opened(self._name, connection)
 
     def closed(self, connection: Connection, reason: str) -> None:
         if self._is_link:
