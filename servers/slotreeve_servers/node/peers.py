@@ -51,6 +51,7 @@ class Peers:
         self._connections: dict[Peer, Connection] = {}
         self.by_connection: dict[Connection, Peer] = {}
         self._is_silent = False
+        self._when_read: list[tuple[float, Callable[[], None]]] = []
         self._tick: Timer | None = None
         self.links: Links | None = None
         self.listener: Listener | None = None
@@ -201,13 +202,27 @@ class Peers:
         """See :meth:`slotreeve_servers.node.outbox.Outbox.when_read`."""
         give_up = self.now() + LONGEST_READ_SECONDS
 
-        def look() -> None:
-            if self.has_unread and self.now() < give_up:
-                self.after(LOOK_SECONDS, look)
-            else:
+        def begin() -> None:
+            if not self.has_unread:
                 action()
+                return
+            if not self._when_read:
+                self.after(LOOK_SECONDS, self._look_for_unread)
+            self._when_read.append((give_up, action))
 
-        self.at_turns_end(look)
+        self.at_turns_end(begin)
+
+    def _look_for_unread(self) -> None:
+        """Do what waits until everything was read, or has waited for too long: one look for all that wait."""
+        now, has_unread = self.now(), self.has_unread
+        waiting, self._when_read = self._when_read, []
+        for give_up, action in waiting:
+            if has_unread and now < give_up:
+                self._when_read.append((give_up, action))
+            else:
+                self._run("what waits for reading", action)
+        if self._when_read:
+            self.after(LOOK_SECONDS, self._look_for_unread)
 
     def _run(self, name: str, action: Callable[[], None]) -> None:
         if self._is_silent:
