@@ -99,7 +99,8 @@ class LeaseGranted(Message, frozen=True, tag=62):
     ``may_leave`` tells a stopping server that it has handed over everything, or that nothing would be taken over.
     ``settings`` is the version of the operator's live settings, 0 where there never were any; None: this leader is of
     a version that knows none. ``frozen``: an order lets no registration end unless its provider withdraws it; None:
-    this leader knows no such order.
+    this leader knows no such order. ``heartbeat_seconds`` is the leader's interval of heartbeats, by which leases are
+    reckoned at both ends; 0: this leader does not say it.
     """
 
     term: int
@@ -109,6 +110,7 @@ class LeaseGranted(Message, frozen=True, tag=62):
     may_leave: bool = False
     settings: int | None = None
     frozen: bool | None = None
+    heartbeat_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
 
 
 class LeaderIs(Message, frozen=True, tag=63):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Message
@@ -152,6 +153,38 @@ def test_a_grant_carries_the_view_the_right_to_leave_and_reaches_the_core() -> N
     assert scene.membership.leader is scene.meta["meta-2"]
     assert scene.member.revisions == [(0, 9)]
     assert scene.member.grants == [granted]
+
+
+def test_the_leader_says_how_often_heartbeats_are_sent_and_by_that_its_lease_is_reckoned() -> None:
+    scene = MemberScene()
+    scene.outbox.answer(LeaderIs(3, "meta-2", None))
+    scene.heartbeats()
+    scene.outbox.advance(1.0)
+    scene.outbox.answer(LeaseGranted(3, 2.0, None, heartbeat_seconds=0.25), kind=Heartbeat)
+    assert scene.membership.lease_seconds == pytest.approx(0.75)
+    scene.heartbeats()
+    scene.outbox.advance(0.7)
+    assert (len(scene.heartbeats()), scene.membership.has_lease) == (2, True)
+    scene.outbox.advance(0.1)
+    assert not scene.membership.has_lease
+    scene.outbox.advance(0.2)
+    scene.outbox.answer(LeaseGranted(3, 60.0, None, heartbeat_seconds=20.0), kind=Heartbeat)
+    scene.heartbeats()
+    scene.outbox.advance(19.0)
+    assert (scene.heartbeats(), scene.membership.has_lease) == ([], True)
+    scene.outbox.advance(1.0)
+    scene.outbox.answer(LeaseGranted(3, 60.0, None), kind=Heartbeat)
+    assert scene.membership.lease_seconds == pytest.approx(60.0), "an older leader does not say it"
+
+
+def test_a_server_that_leaves_sends_no_heartbeat_behind_that() -> None:
+    scene = MemberScene()
+    scene.outbox.answer(LeaderIs(3, "meta-2", None))
+    scene.heartbeats()
+    scene.membership.leave()
+    scene.take("meta-2", View(3, 8, SlotTable(), [], []))
+    scene.outbox.advance(5.0)
+    assert (scene.heartbeats(), scene.member.revisions) == ([], [(0, 8)])
 
 
 def test_the_late_end_of_an_older_connection_to_a_meta_server_does_not_end_the_newer_one() -> None:

@@ -236,6 +236,7 @@ class MetaCore:
             self._heartbeats.may_leave(heartbeat, view, self.configs.orders.banned, protected),
             self.configs.live_settings.version,
             self.configs.orders.ends_frozen,
+            self._rules.heartbeat_seconds,
         )
 
     def _on_leave(self, peer: Peer, message: Leave) -> Message:

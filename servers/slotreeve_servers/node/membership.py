@@ -113,7 +113,7 @@ class Membership:
         self._meta_servers: dict[str, Peer] = {}
         self._leader: str | None = None
         self._term = 0
-        self._stopping = Stopping.NO
+        self._stopping, self._has_left = Stopping.NO, False
         self.view = NO_VIEW
         self.granted_at = -float("inf")
         self.may_leave = False
@@ -148,6 +148,11 @@ class Membership:
     def heartbeat_soon(self) -> None:
         """Send a heartbeat at the end of this turn: something in it has changed that the leader waits for."""
         self._heartbeat.soon()
+
+    def leave(self) -> None:
+        """Send no heartbeat any more: the leader is told that this server leaves, and one behind that would say that it
+        stays."""
+        self._has_left = True
 
     def announce_stop(self, stopping: Stopping) -> None:
         """Tell the leader, in every heartbeat from now on, that this server stops."""
@@ -225,6 +230,8 @@ class Membership:
 
     def _send_heartbeats(self) -> None:
         """To the leader; where none is known, to every meta server that is connected."""
+        if self._has_left:
+            return
         self._arm()
         leader = self.leader
         for peer in [leader] if leader is not None else list(self._meta_servers.values()):
@@ -266,6 +273,9 @@ class Membership:
         self._follow(granted.term, peer.node)
         self.may_leave = granted.may_leave
         self.granted_at = sent_at
+        if granted.heartbeat_seconds not in (0.0, self._interval):  # 0: a leader that does not say it
+            self._interval = granted.heartbeat_seconds
+            self._arm()
         self.refusal = ""
         if granted.view is not None:
             self._apply(peer, granted.view)

@@ -232,6 +232,7 @@ class MemberServer(NodeServer):
         leader = self.core.membership.leader
         if leader is None:
             return
+        self.core.membership.leave()
         try:
             leave = Leave(self._environment.node, reason, back_in_seconds)
             await self._peers.ask_and_wait(leader, leave, LEAVE_TIMEOUT_SECONDS)
