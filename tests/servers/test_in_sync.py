@@ -227,21 +227,65 @@ def test_a_follower_that_does_not_answer_is_lost_at_once() -> None:
     assert scene.reports() == [SlotCopies(0, 1, [], ["data-3"])]
 
 
-def test_a_follower_that_does_not_answer_is_lost_in_every_slot_in_which_it_is_streamed_to() -> None:
-    """The question was about slot 0. data-3 does not follow slot 2 at present, and is not in sync with slot 3."""
+class SlotsOfOneFollower(Scene):
+    """data-1 leads the slots 0 to 2, which data-3 follows."""
+
+    def __init__(self) -> None:
+        super().__init__(("data-3",), ())
+        rows = tuple(Slot(number, "data-1", 1, ("data-3",)) for number in range(3))
+        nodes = [node_of("data-1"), node_of("data-3")]
+        deliver(self.outbox, self.core.membership.handlers, META, View(1, 9, SlotTable(9, rows), nodes, []))
+        self.core.opened(OTHER)
+        deliver(self.outbox, self.core.handlers, OTHER, Follow([SlotDigests(number, 1, {}) for number in range(3)]))
+        self.outbox.end_turn()
+        self.forget_questions()
+
+    def forget_questions(self) -> None:
+        self.outbox.requests = [r for r in self.outbox.requests if not isinstance(r.message, Confirm)]
+
+    def confirm(self, number: int) -> set[int]:
+        """Somebody waits for the followers of this slot: which slots some follower lacks, as far as that is known."""
+        failed = set[int]()
+        self.core._confirmations.confirm([self.core.slots.held[number]], failed.update)
+        self.outbox.end_turn()
+        return failed
+
+    def lost(self) -> dict[int, list[str]]:
+        return {copies.slot: copies.lost for copies in self.reports() if copies.lost}
+
+
+def test_a_follower_that_has_come_back_is_not_lost_by_a_look_that_comes_late() -> None:
     scene = Scene(("data-3",), ())
-    rows = [Slot(number, "data-1", 1, ("data-3",)) for number in range(3)]
-    rows.append(Slot(3, "data-1", 1, (), ("data-3",)))
-    nodes = [node_of("data-1"), node_of("data-3")]
-    deliver(scene.outbox, scene.core.membership.handlers, META, View(1, 9, SlotTable(9, tuple(rows)), nodes, []))
-    scene.core.opened(OTHER)
-    deliver(scene.outbox, scene.core.handlers, OTHER, Follow([SlotDigests(number, 1, {}) for number in (0, 1, 3)]))
-    scene.outbox.end_turn()
-    scene.outbox.requests = [r for r in scene.outbox.requests if not isinstance(r.message, Confirm)]
     scene.keep([terms("a")])
+    scene.outbox.time += 2.0
+    scene.follows(OTHER)
+    scene.pass_time(0.2)
+    assert scene.reports() == []
+
+
+def test_nobody_waits_for_a_follower_that_has_left_a_question_about_another_slot_without_an_answer() -> None:
+    scene = SlotsOfOneFollower()
+    scene.confirm(0)
     scene.outbox.answer(None, RequestTimeout("it is frozen"), kind=Confirm)
-    lost = {copies.slot: copies.lost for copies in scene.reports() if copies.lost}
-    assert lost == {0: ["data-3"], 1: ["data-3"]}
+    assert scene.lost() == {0: ["data-3"]}, "nobody waits for it in the others"
+    assert scene.confirm(1) == {1}, "at once"
+    assert scene.lost() == {0: ["data-3"], 1: ["data-3"]}
+    assert not scene.asked()
+
+
+def test_a_follower_that_answers_again_is_waited_for_again() -> None:
+    scene = SlotsOfOneFollower()
+    scene.confirm(0)
+    scene.confirm(1)
+    first, second = [r for r in scene.outbox.requests if isinstance(r.message, Confirm)]
+    scene.forget_questions()
+    first.answered(None, RequestTimeout("it is slow"))
+    second.answered(Answers([SlotAnswer(1, Access.ACCEPT, 1)]), None)
+    assert scene.confirm(2) == set()
+    assert (scene.lost(), len(scene.asked())) == ({0: ["data-3"]}, 1)
+    scene.core.closed(OTHER, "lost")
+    assert scene.confirm(2) == {2}, "it does not follow, and may in a moment"
+    assert scene.lost() == {0: ["data-3"]}
 
 
 def test_a_follower_that_has_another_table_is_not_lost() -> None:

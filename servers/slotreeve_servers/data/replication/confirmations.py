@@ -112,7 +112,7 @@ class FollowerConfirmations:
         if not self._in_sync.is_led(slot):
             return [], False  # a table that came within this turn has another leader, who may lack it
         needed = self._in_sync.needed(slot)
-        followers = [peer for peer in slot.streams if peer.node in needed]
+        followers = [peer for peer in slot.streams if peer.node in needed and not self._in_sync.is_silent(peer)]
         lacking = needed.difference(peer.node for peer in followers)
         for name in lacking:
             self._in_sync.not_confirmed(slot, name)
@@ -120,15 +120,14 @@ class FollowerConfirmations:
 
     def _answered(self, question: _Question, reply: Message | None, error: Exception | None) -> None:
         self._open.pop(question)
-        stored, is_silent = set[int](), isinstance(error, RequestTimeout)
+        stored = set[int]()
         if isinstance(reply, Answers):
             stored = {answer.slot for answer in reply.answers if answer.access is Access.ACCEPT}
-        if is_silent:
-            self._in_sync.silent(question.peer)
+        self._in_sync.answered(question.peer, is_silent=isinstance(error, RequestTimeout))
         for slot, waiting in question.waiting.items():
             has_everything = slot.slot.id in stored
             # A question over a connection that the holder has given up says nothing of it: it is asked again.
-            if not has_everything and not is_silent and question.peer in slot.streams:
+            if not has_everything and question.peer in slot.streams:
                 self._in_sync.not_confirmed(slot, question.peer.node)
             for confirmation in waiting:
                 confirmation.settle(slot, has_everything)

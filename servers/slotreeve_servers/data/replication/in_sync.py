@@ -13,6 +13,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from functools import partial
 
+from slotreeve.errors import RequestTimeout
 from slotreeve.ports import Message
 from slotreeve_protocol.meta_messages import SlotCopies
 from slotreeve_protocol.slot_messages import Access, Answers, Confirm, SlotEpoch
@@ -107,6 +108,7 @@ class InSync:
         self._copies: dict[int, _Copies] = {}
         self._table_epoch = 0
         self._asked: set[Peer] = set()
+        self._silent: set[Peer] = set()
         self._ask = TurnEnd(outbox, self._ask_learners)
         self._ask_again = Retry(outbox, AGAIN_SECONDS, self._ask_learners)
 
@@ -141,6 +143,7 @@ class InSync:
     def closed(self, peer: Peer) -> None:
         """The connection to a holder has ended."""
         self._asked.discard(peer)
+        self._silent.discard(peer)
         for copies in self._copies.values():
             copies.forget(peer)
 
@@ -172,28 +175,31 @@ class InSync:
             return set(slot.slot.followers)
         return {*copies.bound, *(peer.node for peer in copies.on_trial), *slot.slot.followers}
 
+    def answered(self, peer: Peer, is_silent: bool) -> None:
+        """Whether a holder has left a question without an answer. It is not reached then, whatever slot the question
+        was about: nobody waits for it in another one before it answers again."""
+        if is_silent:
+            self._silent.add(peer)
+        else:
+            self._silent.discard(peer)
+
+    def is_silent(self, peer: Peer) -> bool:
+        """Whether a holder has not answered the last question."""
+        return peer in self._silent
+
     def not_confirmed(self, slot: HeldSlot, name: str) -> None:
-        """A holder that is needed did not confirm that it has everything of one slot: it may follow a moment later."""
-        copies = self._missed(slot, name)
-        if copies is not None:
-            copies.late.setdefault(name, self._outbox.attended())
-
-    def silent(self, peer: Peer) -> None:
-        """A holder has not answered a question. It is not reached, whatever slot the question was about."""
-        for slot in self._slots.led():
-            copies = self._missed(slot, peer.node) if peer in slot.streams else None
-            if copies is not None:
-                self._lose(copies, peer.node)
-
-    def _missed(self, slot: HeldSlot, name: str) -> _Copies | None:
-        """The copies of a slot that wait for a holder; not for one that was on trial, because nobody was told yet that
-        it is ready."""
+        """A holder that is needed did not confirm that it has everything of a slot. One that is silent is lost; another
+        one may follow a moment later."""
         if self._slots.get(slot.slot.id) is not slot or name not in self.needed(slot):
-            return None
+            return
         copies = self._copies.setdefault(slot.slot.id, _Copies(slot))
         on_trial = {peer for peer in copies.on_trial if peer.node == name}
-        copies.on_trial -= on_trial
-        return None if on_trial else copies
+        if on_trial:
+            copies.on_trial -= on_trial  # nobody was told yet that it is ready
+        elif any(peer.node == name and peer in self._silent for peer in slot.streams):
+            self._lose(copies, name)
+        else:
+            copies.late.setdefault(name, self._outbox.attended())
 
     def _lose(self, copies: _Copies, name: str) -> None:
         copies.late.pop(name, None)
@@ -240,6 +246,7 @@ class InSync:
     def _answered(self, peer: Peer, asked: Iterable[_Copies], reply: Message | None, error: Exception | None) -> None:
         """A learner has answered. An answer from before a table that left it out only puts it on trial again."""
         self._asked.discard(peer)
+        self.answered(peer, is_silent=isinstance(error, RequestTimeout))
         stored = set[int]()
         if isinstance(reply, Answers):
             stored = {answer.slot for answer in reply.answers if answer.access is Access.ACCEPT}
