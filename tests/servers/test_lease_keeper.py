@@ -349,6 +349,66 @@ def test_slots_with_different_followers_are_confirmed_each_by_its_own() -> None:
     assert answers == [{1}]
 
 
+def test_an_end_waits_for_the_followers_and_what_was_written_after_the_question_waits_for_the_next_one() -> None:
+    leader = Leader("data-2")
+    leader.core.opened(FOLLOWER)
+    deliver(leader.outbox, leader.core.handlers, FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    leader.outbox.end_turn()
+    has_everything = Answers([SlotAnswer(0, Access.ACCEPT, 1)])
+    leader.keep([terms("a"), terms("b")])
+    leader.outbox.answer(has_everything, kind=Confirm)
+    assert leader.answer() == kept()
+    leader.keep(ended=["a"])
+    assert leader.answer() is None, "the follower may not have it yet"
+    leader.keep(ended=["b"])
+    leader.outbox.answer(has_everything, kind=Confirm)
+    assert leader.answer() == kept()
+    leader.keep(renewed=["b"])
+    assert leader.answer() is None, "the end of it is not confirmed yet"
+    leader.outbox.answer(has_everything, kind=Confirm)
+    leader.outbox.answer(has_everything, kind=Confirm)
+    assert leader.answer() == kept({"s": ["b"]})
+
+
+def test_what_is_confirmed_once_the_leader_has_no_lease_any_more_is_not_acknowledged() -> None:
+    leader = Leader("data-2")
+    leader.core.opened(FOLLOWER)
+    deliver(leader.outbox, leader.core.handlers, FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    leader.pass_time(1.0)
+    leader.is_granted = False
+    leader.outbox.advance(2.5)
+    leader.keep([terms("a")])
+    leader.outbox.advance(1.0)
+    table = SlotTable(2, (Slot(0, "data-1", 1, (), ("data-2",)),))
+    leader.core.membership.learn(View(1, 2, table, [node_of("data-1"), node_of("data-2")], []))
+    leader.outbox.end_turn()
+    answer = leader.answer()
+    assert answer is not None
+    assert answer.access is Access.MOVED
+
+
+def test_what_was_refused_for_lack_of_a_lease_is_granted_anew_however_late_the_answer_before_was() -> None:
+    leader = Leader()
+    leader.pass_time(1.0)
+    leader.is_granted = False
+    while not [r for r in leader.outbox.requests if isinstance(r.message, Heartbeat)]:
+        leader.outbox.advance(0.1)
+    leader.outbox.advance(1.9)
+    leader.outbox.answer(LeaseGranted(1, 5.0, None), kind=Heartbeat)
+    leader.outbox.advance(1.5)
+    assert not leader.core.membership.has_lease
+    before = leader.outbox.attended()
+    leader.outbox.answer(LeaseGranted(1, 5.0, None), kind=Heartbeat)
+    assert leader.core.leases.regained_at >= before
+
+
+def test_an_older_connection_of_a_session_process_ends_when_it_connects_again() -> None:
+    leader = Leader()
+    leader.outbox.take()
+    leader.core.opened(a_peer("session-1", Role.SESSION))
+    assert [e.peer for e in leader.outbox.effects if e.kind == "closed"] == [SESSION]
+
+
 class LeaderOfTwoFollowed:
     """data-1 leads slot 0, and waits until data-2 and data-3, who follow it, say that they have everything."""
 

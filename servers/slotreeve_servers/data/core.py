@@ -255,7 +255,10 @@ class DataCore:
             self._in_sync.closed(older)
             self._outbox.close(older, "the same process has connected again")
         if peer.role is Role.SESSION:
+            older = self._sessions.newest(peer.process_id)
             self._sessions.opened(peer)
+            if older is not None:
+                self._outbox.close(older, "the same process has connected again")
             self.lost_clients.look()  # nothing ends any more because this process was gone: it is compared with
             side = SessionComparison(peer.process_id, self.slots, self.endings, self, self._counters)
             comparison = DigestExchange(self._outbox, peer, side)

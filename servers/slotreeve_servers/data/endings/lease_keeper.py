@@ -91,6 +91,8 @@ class LeaseKeeper:
         for slot, written in asked.items():
             if slot.slot.id not in failed:
                 slot.leases_confirmed = max(slot.leases_confirmed, written)
+        if not self._membership.has_lease:  # any more: another one may lead by now
+            failed = failed.union(answer.slot for answer in answers if answer.access is not Access.MOVED)
         self._outbox.reply(
             request,
             LeasesKept([KeptLeases(a.slot, Access.MOVED, 0, {}) if a.slot in failed else a for a in answers]),
@@ -203,7 +205,8 @@ class LeaseKeeper:
         now = self._outbox.attended()
         if now > self._confirmed_until:
             self.regained_at = now
-        self._confirmed_until = now + self._membership.lease_seconds
+        sent_at = now - (self._outbox.now() - self._membership.granted_at)
+        self._confirmed_until = sent_at + self._membership.lease_seconds
 
     def may_end(self, lease: HeldLease) -> bool:
         """Whether the meta leader has confirmed this server, by an answer to a heartbeat that it had sent after the end
