@@ -23,7 +23,8 @@ class View(Message, frozen=True, tag=60):
     ``table.epoch`` only those of the table. ``facts`` are the cluster's; they never change. ``missing`` are the process
     ids of session servers that were not heard any more before this view. They may live, cut off from the meta servers.
     ``acting`` are those of ``data`` whose lease has ended, and which may acknowledge alone yet: they lead the slots
-    that no server with a lease follows. Servers with a lease take what else they hold.
+    that no server with a lease follows. Servers with a lease take what else they hold. ``away`` are those that have
+    stopped for a restart: they hold nothing, and their places in the target are kept.
 
     For the next meta leader: ``target`` has the rows that the table is on its way to, as far as they differ from it;
     ``unclean`` are the slots that this table gives to a server that was not in sync.
@@ -39,11 +40,17 @@ class View(Message, frozen=True, tag=60):
     target: list[Slot] = msgspec.field(default_factory=list)
     unclean: list[int] = msgspec.field(default_factory=list)
     acting: list[str] = msgspec.field(default_factory=list)
+    away: list[str] = msgspec.field(default_factory=list)
+
+    @property
+    def planned_data(self) -> list[Node]:
+        """The data servers that slots are planned for: they have a lease, or come back."""
+        return [node for node in self.data if node.name not in self.acting]
 
     @property
     def live_data(self) -> list[Node]:
-        """The data servers that have a lease."""
-        return [node for node in self.data if node.name not in self.acting] if self.acting else self.data
+        """The data servers that may hold slots: they have a lease."""
+        return [node for node in self.planned_data if node.name not in self.away]
 
 
 class Stopping(IntEnum):

@@ -140,6 +140,68 @@ def test_a_server_that_restarts_keeps_its_places_as_follower_and_leads_again_whe
     assert [slot.leader for slot in after.slots] == before
 
 
+def test_a_server_that_is_away_holds_nothing_and_has_its_places_again_when_it_is_back() -> None:
+    arranging = Arranging(arranger(), arranged(servers("a", "b", "c")))
+    arranging.to_its_end(servers("a", "b", "c"))
+    before = arranging.table
+    after = arranging.to_its_end(servers("a", "b", "c"), Leaving(away=frozenset("a")))
+    for old, new in zip(before.slots, after.slots, strict=True):
+        assert set(new.holders) == set(old.holders) - {"a"}
+        assert new.leader == old.leader or old.leader == "a"
+    back = arranging.to_its_end(servers("a", "b", "c"))
+    assert [(slot.leader, slot.followers) for slot in back.slots] == [(s.leader, s.followers) for s in before.slots]
+
+
+def test_where_only_one_that_is_away_had_a_copy_another_one_leads_until_it_is_back() -> None:
+    judge = Arranger(2, 1, DefaultAssigner(DefaultAssignerOptions()), even())
+    arranging = Arranging(judge, SlotTable(1, (Slot(0, "a", 1, ()), Slot(1, "b", 1, ()))))
+    arranging.to_its_end(servers("a", "b"))
+    found = arranging.step(servers("a", "b"), leaving=Leaving(away=frozenset("a")))
+    assert ([slot.leader for slot in arranging.table.slots], [slot.id for slot in found.unclean]) == (["b", "b"], [0])
+    assert arranging.step(servers("a", "b"), leaving=Leaving(away=frozenset("a"))).plan is None
+    arranging.to_its_end(servers("a", "b"))
+    assert [slot.leader for slot in arranging.table.slots] == ["a", "b"]
+    alone = Arranging(judge, arranging.table)
+    assert alone.step(servers("a", "b"), leaving=Leaving(away=frozenset("ab"))).plan is None, "nobody is there"
+
+
+def test_one_that_is_away_takes_no_slot_over_from_one_that_dies_or_acts() -> None:
+    table = SlotTable(1, (Slot(0, "a", 1, ("b",)),))
+    arranging = Arranging(Arranger(1, 2, DefaultAssigner(DefaultAssignerOptions()), even()), table)
+    leaving = Leaving(acting=frozenset("a"), away=frozenset("b"))
+    arranging.step(servers("b", "c"), leaving=leaving)
+    row = arranging.table.slots[0]
+    assert (row.leader, row.leader_epoch, row.in_sync) == ("a", 1, ("a",)), "a may acknowledge alone yet"
+    arranging.step(servers("b", "c"), leaving=Leaving(away=frozenset("b")))
+    assert arranging.table.slots[0].leader == "c"
+
+
+def test_where_all_that_live_leave_one_that_acts_keeps_its_slots() -> None:
+    table = SlotTable(1, (Slot(0, "a", 1, ()), Slot(1, "b", 1, ())))
+    arranging = Arranging(Arranger(2, 1, DefaultAssigner(DefaultAssignerOptions()), even()), table)
+    arranging.step(servers("b"), leaving=Leaving(for_good=frozenset("b"), acting=frozenset("a")))
+    assert [slot.leader for slot in arranging.table.slots] == ["a", "b"]
+
+
+def test_of_two_that_act_each_keeps_only_what_it_leads() -> None:
+    table = SlotTable(1, (Slot(0, "a", 1, ("b",)), Slot(1, "b", 1, ("a",)), Slot(2, "c", 1, ("a",))))
+    arranging = Arranging(Arranger(3, 2, DefaultAssigner(DefaultAssignerOptions()), even()), table)
+    arranging.step(servers("c", "d"), leaving=Leaving(acting=frozenset("ab")))
+    assert [slot.in_sync for slot in arranging.table.slots] == [("a",), ("b",), ("c",)]
+
+
+def test_one_that_acts_stands_in_for_nobody_and_another_one_stands_in_for_it() -> None:
+    target = PlannedTable(SlotTable(1, (Slot(0, "a", 1, ("b",)),)))
+    reports = CopyReports(
+        {0: CopyReport(absent=frozenset("b"))}, {"a": frozenset(), "b": frozenset(), "c": frozenset()}
+    )
+    table = SlotTable(1, (Slot(0, "a", 1, (), ("b",)),))
+    judge = Arranger(1, 2, DefaultAssigner(DefaultAssignerOptions()), even())
+    found = judge.arrange(table, servers("b", "c"), reports, Leaving(acting=frozenset("a")), target=target)
+    assert found.plan is not None
+    assert found.plan.table.slots[0].holders == ("a", "b", "c")
+
+
 def test_a_leader_that_leaves_stays_until_somebody_is_in_sync() -> None:
     table = SlotTable(1, (Slot(0, "a", 1, (), ("b",)),))
     arranging = Arranging(Arranger(1, 2, DefaultAssigner(DefaultAssignerOptions()), even()), table)

@@ -27,6 +27,7 @@ from slotreeve_protocol.meta_messages import (
 )
 from slotreeve_servers.meta.arranging.arranger import Arranger
 from slotreeve_servers.node.outbox import Peer
+from slotreeve_servers.settings import Settings
 
 from tests.servers.meta_scene import FACTS, TOOL, Scene
 from tests.servers.recording_outbox import deliver
@@ -210,6 +211,116 @@ def test_of_two_that_are_gone_the_slots_with_a_live_follower_are_led_at_once_and
     scene.settle(("data-3",), seconds=4.0)
     after = scene.core.view.read()
     assert (after.acting, {slot.leader for slot in after.table.slots}) == ([], {"data-3"})
+
+
+def test_the_view_names_those_without_a_lease_from_when_it_ends_to_when_they_have_one_again() -> None:
+    scene = Scene(replicas=1)
+    before = scene.cluster("data-1", "data-2")
+    scene.core.closed(scene.peers["data-1"], "lost")
+    scene.settle(("data-2",), seconds=1.0)
+    acts = scene.core.view.read()
+    assert (acts.acting, [node.name for node in acts.data]) == (["data-1"], ["data-1", "data-2"])
+    assert [slot.leader for slot in acts.table.slots] == [slot.leader for slot in before.table.slots]
+    scene.connect("data-1")
+    scene.heartbeat("data-1")
+    scene.commit_all()
+    again = scene.core.view.read()
+    assert (again.acting, again.away) == ([], [])
+    scene.settle(("data-1", "data-2"))
+    leave = Leave(scene.node("data-2"), "restart", 30.0)
+    deliver(scene.outbox, scene.core.handlers, scene.peers["data-2"], leave)
+    scene.settle(("data-1",), seconds=1.0)
+    away = scene.core.view.read()
+    assert (away.away, [node.name for node in away.data]) == (["data-2"], ["data-1", "data-2"])
+    assert {slot.leader for slot in away.table.slots} == {"data-1"}
+    check_table(away.table, [node.as_server() for node in away.live_data], 1, is_committed=True)
+
+
+def test_where_all_data_servers_are_silent_the_table_stays_and_the_view_says_so() -> None:
+    scene = Scene()
+    before = scene.cluster("data-1", "data-2", "session-1")
+    for name in ("data-1", "data-2"):
+        scene.core.closed(scene.peers[name], "lost")
+    scene.settle(("session-1",), seconds=1.0)
+    view = scene.core.view.read()
+    assert (view.acting, view.table, view.live_data) == (["data-1", "data-2"], before.table, [])
+
+
+def test_each_grant_says_how_often_heartbeats_are_sent() -> None:
+    scene = Scene()
+    scene.connect("data-1")
+    reply = scene.heartbeat("data-1")
+    assert isinstance(reply, LeaseGranted)
+    assert reply.heartbeat_seconds == Settings().meta.heartbeat_seconds
+
+
+def test_a_table_is_not_protected_for_one_that_leaves_because_others_are_silent_for_a_moment() -> None:
+    scene = Scene(replicas=1)
+    scene.core._arranger.protect_below = 2
+    scene.cluster("data-1", "data-2", "data-3")
+    for name in ("data-1", "data-2"):
+        scene.core.closed(scene.peers[name], "lost")
+    scene.outbox.advance(0.35)
+    scene.commit_all()
+    reply = scene.heartbeat("data-3", stopping=Stopping.FOR_GOOD)
+    assert len(scene.core.view.read().acting) == 2
+    assert scene.core.counters()["protected"] == 1
+    assert isinstance(reply, LeaseGranted)
+    assert not reply.may_leave
+
+
+def test_who_leads_alone_acts_where_its_follower_was_started_again() -> None:
+    scene = Scene()
+    scene.cluster("data-1", "data-2", "session-1")
+    for name in ("data-1", "data-2", "session-1"):
+        scene.heartbeat(name)
+    scene.core.closed(scene.peers["data-1"], "lost")
+    scene.outbox.advance(0.25)
+    scene.core.closed(scene.peers["data-2"], "killed")
+    scene.commit_all()
+    scene.outbox.advance(0.04)
+    scene.connect("data-2", life=2)
+    scene.outbox.time += 0.02  # the look at its first heartbeat comes as the lease of data-1 ends
+    scene.heartbeat("data-2", life=2)
+    scene.outbox.end_turn()
+    scene.commit_all()
+    view = scene.core.view.read()
+    assert view.acting == ["data-1"]
+    assert [s.leader for s in view.table.slots if s.leader == "data-1"]
+    assert scene.core.counters()["slots_led_unclean"] == sum(slot.leader == "data-2" for slot in view.table.slots)
+
+
+def test_nobody_leaves_with_its_slots_because_another_one_is_silent_for_a_moment() -> None:
+    scene = Scene(replicas=1)
+    scene.cluster("data-1", "data-2", "session-1")
+    scene.core.closed(scene.peers["data-1"], "lost")
+    scene.outbox.advance(0.35)
+    for _ in range(3):
+        reply = scene.heartbeat("data-2", stopping=Stopping.FOR_GOOD)
+        scene.commit_all()
+        assert isinstance(reply, LeaseGranted)
+        assert not reply.may_leave
+    assert scene.core.view.read().acting == ["data-1"]
+
+
+def test_one_that_restarts_waits_for_another_one_that_is_away_and_shall_have_its_slots() -> None:
+    scene = Scene()
+    scene.cluster("data-1", "data-2")
+    deliver(scene.outbox, scene.core.handlers, scene.peers["data-2"], Leave(scene.node("data-2"), "restart", 30.0))
+    scene.core.closed(scene.peers["data-2"], "stopped")
+    scene.settle(("data-1",), seconds=1.0)
+    assert {slot.holders for slot in scene.core.view.read().table.slots} == {("data-1",)}
+    reply = scene.heartbeat("data-1", stopping=Stopping.FOR_A_RESTART)
+    assert isinstance(reply, LeaseGranted)
+    assert not reply.may_leave
+    scene.connect("data-2", life=2)
+    for _ in range(6):
+        scene.heartbeat("data-2", life=2)
+        reply = scene.heartbeat("data-1", stopping=Stopping.FOR_A_RESTART)
+        scene.commit_all()
+    assert isinstance(reply, LeaseGranted)
+    assert reply.may_leave
+    assert {slot.leader for slot in scene.core.view.read().table.slots} == {"data-2"}
 
 
 def test_the_late_end_of_an_older_connection_changes_nothing_while_the_process_has_another_one() -> None:

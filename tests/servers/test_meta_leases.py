@@ -270,6 +270,36 @@ def test_who_stops_for_a_restart_and_does_not_come_back_does_not_act() -> None:
     assert leases.expire(11.2, table_of(("data-1", ""))) == [(node("data-1"), RESTARTING)]
 
 
+def test_one_that_is_away_is_no_live_follower() -> None:
+    leases, table = Leases(RULES), table_of(("data-1", "data-2"))
+    for name in ("data-1", "data-2", "data-3"):
+        leases.renew(node(name), 10.0)
+    leases.leave(node("data-2"), 30.0, 10.1)
+    assert leases.away == {"data-2"}
+    leases.connection_lost("data-1", "data-1@1", 10.5)
+    assert (leases.expire(11.0, table), sorted(leases.acting)) == ([], ["data-1"])
+    leases.renew(node("data-2", life=2), 12.0)
+    assert not leases.away
+
+
+def test_a_new_leader_goes_on_with_those_that_act_or_are_away() -> None:
+    leases, table = Leases(RULES), table_of(("data-1", ""), ("data-4", ""))
+    nodes = [node(f"data-{number}") for number in range(1, 5)]
+    leases.adopt(nodes, {"data-2@1": 0.0, "data-4@1": 0.0}, 20.0, acting=["data-1", "data-4"], away=["data-3"])
+    assert (leases.expire(20.0, table), sorted(leases.acting), sorted(leases.away)) == ([], ["data-1"], ["data-3"])
+    heard_from(leases, "data-2", 20.0, 23.9)
+    assert leases.expire(23.9, table) == [(node("data-3"), RESTARTING)]
+    assert leases.expire(24.0, table) == [(node("data-1"), "not seen")]
+
+
+def test_how_long_one_was_silent_says_nothing_about_what_the_leader_before_has_granted() -> None:
+    leases, table = Leases(RULES), table_of(("data-1", ""))
+    leases.adopt([node("data-1"), node("data-2")], {"data-1@1": 4.9, "data-2@1": 0.0}, 20.0)
+    heard_from(leases, "data-2", 20.0, 23.9)
+    assert leases.expire(23.9, table) == []
+    assert leases.expire(24.0, table) == [(node("data-1"), "lease expired")]
+
+
 def test_sessions_that_are_heard_do_not_count_where_no_data_server_was() -> None:
     leases = Leases(RULES)
     nodes = [node("data-1"), node("data-2"), node("a")]

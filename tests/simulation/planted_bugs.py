@@ -173,10 +173,10 @@ def _acting_leaders_keep_nothing() -> Patch:
 
 @bug("who may acknowledge alone yet gets slots and keeps those that others follow", "copies", 7017)
 def _acting_servers_hold_slots() -> Patch:
-    def live(self: Situation) -> list[Server]:
+    def planned(self: Situation) -> list[Server]:
         return [node.as_server() for node in self.data]
 
-    return replaced(Situation, "live_servers", property(live))
+    return replaced(Situation, "planned_servers", property(planned))
 
 
 @bug("a balancer that has nothing to do lets a follower lead in turn, for ever", "data")

@@ -55,8 +55,8 @@ def test_a_patch_of_another_kind_is_refused() -> None:
 
 
 def test_a_patch_of_something_that_has_moved_away_is_refused() -> None:
-    assert refused(core, "without_replaced", lambda table: table) == (
-        "slotreeve_servers.meta.core.without_replaced: there is no such attribute"
+    assert refused(core, "led_anew", lambda table: table) == (
+        "slotreeve_servers.meta.core.led_anew: there is no such attribute"
     )
 
 

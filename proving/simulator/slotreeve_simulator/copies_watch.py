@@ -32,7 +32,7 @@ class CopiesWatch:
             before, self._view = self._view, view
             processes = {node.name: node.process_id for node in before.data}
             members = {node.name for node in view.data if processes.get(node.name) == node.process_id}
-            leased = members.difference(view.acting)
+            leased = members.difference(view.acting, view.away)
             for old, new in zip(before.table.slots, view.table.slots, strict=False):
                 acts_alone = old.leader in members and leased.isdisjoint(old.in_sync)
                 living = leased | {str(old.leader)} if acts_alone else leased
@@ -60,7 +60,7 @@ class CopiesWatch:
             if not stays and not (name in old.learners and name in living):
                 self._violate(view, new, f"has the follower {name}, which did not learn")
         gone = [name for name in former if name not in new.holders]
-        wanted = min(self._replicas, len(view.live_data) - len(self._servers.leaving))
+        wanted = min(self._replicas, len({node.name for node in view.live_data} - self._servers.leaving))
         if gone and len(living.intersection(new.in_sync)) < wanted:
             self._violate(view, new, f"is dropped by {', '.join(gone)}; in sync are {', '.join(new.in_sync)}")
 

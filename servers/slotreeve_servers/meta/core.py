@@ -34,7 +34,7 @@ from slotreeve_protocol.meta_messages import (
     View,
 )
 
-from slotreeve_servers.meta.arranging.arranger import Arranger, PlannedTable, rest_of_way, resumed
+from slotreeve_servers.meta.arranging.arranger import Arranger, PlannedTable, rest_of_way, resumed, without_replaced
 from slotreeve_servers.meta.arranging.first_assignment import FirstAssignment
 from slotreeve_servers.meta.arranging.loads import NO_LOADS, KnownLoads
 from slotreeve_servers.meta.arranging.next_table import NextTable, Situation, UncleanTables, next_table, table_above
@@ -159,7 +159,8 @@ class MetaCore:
         self._target = resumed(view.table, view.target)
         self._newest_view.clear()
         silences = {peer.process_id: self._outbox.silent_for(peer) for peer in self._peers}
-        self._leases.adopt([*view.data, *view.sessions], silences, self._outbox.attended(), view.missing)
+        members = [*view.data, *view.sessions]
+        self._leases.adopt(members, silences, self._outbox.attended(), view.missing, view.acting, view.away)
         self._heartbeats.clear()
         self._overview.clear()
         self._loads.clear(self._adopted_at)
@@ -226,7 +227,7 @@ class MetaCore:
         if self._heartbeats.take(heartbeat) or renewal is not Renewal.NOTHING:
             self._look.soon()
         view = self.view.read()
-        protected = self._arranger.is_protected(view.live_data)
+        protected = self._arranger.is_protected(view.data)  # no sender leaves because others are silent for a moment
         self._loads.take(heartbeat, view.table)
         return LeaseGranted(
             self._election.leadership().term,
@@ -288,7 +289,9 @@ class MetaCore:
         return interval if left is None else min(interval, max(SHORTEST_PAUSE_SECONDS, left))
 
     def _expire_leases(self) -> None:
-        for node, reason in self._leases.expire(self._outbox.attended(), self.view.read().table):
+        view = self.view.read()
+        table = without_replaced(view.table, view.data, self._leases.nodes)
+        for node, reason in self._leases.expire(self._outbox.attended(), table):
             log.warning("%s %s has left: %s", node.role, node.name, reason)
             self._has_left(node, reason, said_so=False)
 
@@ -305,7 +308,9 @@ class MetaCore:
             *(old, data, sessions),
             self._heartbeats.reports(old.table, [node.name for node in data]),
             self._heartbeats.changes,
-            replace(self._heartbeats.leaving(self.configs.orders.banned), acting=self._leases.acting),
+            replace(
+                self._heartbeats.leaving(self.configs.orders.banned), acting=self._leases.acting, away=self._leases.away
+            ),
             bool(old.table.slots) or self._first_assignment.may_begin(bool(data), self._rules.first_assign_seconds),
             loads,
             self._target,
@@ -350,7 +355,7 @@ class MetaCore:
         term, missing = self._election.leadership().term, self._leases.missing(self._outbox.attended())
         rest, unclean = rest_of_way(found.table, found.target), [row.id for row in found.unclean]
         members = now.data, now.sessions
-        view = View(term, revision, found.table, *members, self._facts, missing, rest, unclean, now.acting)
+        view = View(term, revision, found.table, *members, self._facts, missing, rest, unclean, *now.without_lease)
         self._outbox.commit(view, now.view.revision)
 
     def _raise_above(self, newest: Newest, old: View, now: Situation) -> None:
@@ -420,7 +425,7 @@ class MetaCore:
             return self.leader_is()
         view, is_planning = self.view.read(), self._is_planning or self._committing is not None
         now, banned = self._outbox.attended(), self.configs.orders.banned
-        protected = self._arranger.is_protected(view.live_data)
+        protected = self._arranger.is_protected(view.planned_data)
         found = self._overview.report(now, self._outbox.wall_ms(), view, banned, protected, is_planning)
         return news_for(message, found)
 
@@ -434,7 +439,7 @@ class MetaCore:
             "table_epoch": view.table.epoch,
             "data_servers": len(view.data),
             "session_servers": len(view.sessions),
-            "protected": int(self._arranger.is_protected(view.live_data)),
+            "protected": int(self._arranger.is_protected(view.planned_data)),
             "rejected_plans": self._arranger.rejected,
             "balancer_stopped": int(self._arranger.balancer_fault is not None),
             "state_set_back": self.times_set_back,

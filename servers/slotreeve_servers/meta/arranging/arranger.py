@@ -34,12 +34,13 @@ log = logging.getLogger("slotreeve.arranger")
 
 @dataclass(frozen=True)
 class Leaving:
-    """Names of the data servers that leave or are banned, of those that only restart, and of those that have gone
-    without a word, and are members only because they may act yet."""
+    """Names of the data servers that leave or are banned, and of those that only restart; and of two kinds of members
+    that have no lease: those that are silent and may act yet, and those that have stopped for a restart."""
 
     for_good: frozenset[str] = frozenset()
     for_a_restart: frozenset[str] = frozenset()
     acting: frozenset[str] = frozenset()
+    away: frozenset[str] = frozenset()
 
 
 NOBODY_LEAVES = Leaving()
@@ -135,14 +136,14 @@ class Arranger:
         loads: Loads = NO_LOADS,
         target: PlannedTable | None = None,
     ) -> Arrangement:
-        """The next change of ``table`` for the servers that live now. ``target``: what the last call returned. The
-        table stays as it is where no server lives, and in protection mode."""
+        """The next change of ``table`` for the servers that live now, or come back from a restart. ``target``: what the
+        last call returned. The table stays as it is where there is no server, and in protection mode."""
         if not servers or self.is_protected(servers):
             return Arrangement(None, target)
         table = table if table.slots else SlotTable.unassigned(self._slots)
         staying = [server for server in servers if server.name not in leaving.for_good]
         if not staying:  # no server is left to take over
-            staying, leaving = list(servers), Leaving(acting=leaving.acting)
+            staying, leaving = list(servers), Leaving(acting=leaving.acting, away=leaving.away)
         if target is None or len(target.table.slots) != len(table.slots):
             target = PlannedTable(table)
         intended = self._intended(target.table)
@@ -183,26 +184,27 @@ class Arranger:
         self, table: SlotTable, target: PlannedTable, servers: Sequence[Server], reports: CopyReports, leaving: Leaving
     ) -> Arrangement:
         """The next safe table on the way to the target; none where nothing can or need be done now. A server that only
-        acts keeps the slots that it leads and no live server follows, and no others."""
-        names, going = {server.name for server in servers}, leaving.for_good | leaving.for_a_restart
-        unfit = going | leaving.acting
+        acts keeps the slots that it leads and no live server follows, and no others. One that is away holds nothing."""
+        names, going = {server.name for server in servers} - leaving.away, leaving.for_good | leaving.for_a_restart
         leads = Counter(slot.leader for slot in table.slots)
         leading = frozenset(name for name in leads if name is not None)
         rows, moves, unclean = dict[int, Slot](), list[Move](), list[Slot]()
 
         def rank(name: str) -> tuple[int, int, str]:
-            return int(name in reports.silent or name in unfit), leads[name], name
+            return int(name in reports.silent or name in going), leads[name], name
 
         for row, planned in zip(table.slots, target.table.slots, strict=True):
             aim = _relieved(row, planned, leaving.for_a_restart, leading)
             report = reports.by_slot.get(row.id)
             acts_alone = row.leader in leaving.acting and names.isdisjoint(row.followers)
             live = names | {str(row.leader)} if acts_alone else names
+            if row.leader not in live and aim.leader in leaving.away:
+                aim = _led_meanwhile(aim, min(live, key=rank, default=aim.leader))
             if report is None and _are_alike(row, aim) and live.issuperset(row.holders):
                 continue
             stops = next((f"{name} stops" for name in row.holders if name in going), None)
             why = stops or target.reasons.get(row.id, "as planned")
-            change = towards(row, aim, live, report or NO_REPORT, rank, why, unfit)
+            change = towards(row, aim, live, report or NO_REPORT, rank, why, going)
             if change.moves:
                 rows[row.id] = change.row
                 moves += change.moves
@@ -269,6 +271,8 @@ def without_replaced(table: SlotTable, before: Sequence[Node], now: Sequence[Nod
     process ready. Returns ``table`` itself where none was replaced."""
     known = {node.name: node.process_id for node in before}
     replaced = {node.name for node in now if known.get(node.name) != node.process_id}
+    if not replaced:
+        return table
     return _with_rows(
         table,
         {slot.id: _without(slot, replaced) for slot in table.slots if not replaced.isdisjoint(slot.holders)},
@@ -317,10 +321,13 @@ def _relieved(row: Slot, aim: Slot, restarting: Set[str], leading: Set[str]) -> 
     waiting = [name for name in heirs if name in restarting & leading and name > aim.leader]
     present = [name for name in heirs if name == row.leader and aim.leader not in leading]
     heir = next(iter((*staying, *waiting, *present)), None)
-    if heir is None:
-        return aim
-    followers = (*(name for name in aim.followers if name != heir), aim.leader)
-    return msgspec.structs.replace(aim, leader=heir, followers=followers)
+    return aim if heir is None else _led_meanwhile(aim, heir)
+
+
+def _led_meanwhile(aim: Slot, heir: str) -> Slot:
+    """``aim``, but ``heir`` leads, and its leader follows."""
+    followers = (name for name in (*aim.followers, str(aim.leader)) if name != heir)
+    return msgspec.structs.replace(aim, leader=heir, followers=tuple(followers))
 
 
 def _aimed(target: PlannedTable, plan: Plan | None) -> PlannedTable:

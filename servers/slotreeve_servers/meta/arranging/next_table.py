@@ -40,7 +40,7 @@ class Situation:
 
     Attributes:
         view: the committed view.
-        data, sessions: the members, by name, those among them that only act.
+        data, sessions: the members, by name, those without a lease among them.
         reports: of data servers. ``changes``: the number of changes of them.
         leaving: the servers on their way out.
         may_assign: False while the first data server of a new cluster waits for others.
@@ -59,13 +59,14 @@ class Situation:
     target: PlannedTable | None = None
 
     @property
-    def acting(self) -> list[str]:
-        """The members that only act, by name."""
-        return sorted(self.leaving.acting)
+    def without_lease(self) -> tuple[list[str], list[str]]:
+        """The data servers that only act, and those that are away, by name."""
+        names = {node.name for node in self.data}
+        return sorted(self.leaving.acting & names), sorted(self.leaving.away & names)
 
     @property
-    def live_servers(self) -> list[Server]:
-        """The data servers that may hold slots."""
+    def planned_servers(self) -> list[Server]:
+        """The data servers that slots are planned for."""
         return [node.as_server() for node in self.data if node.name not in self.leaving.acting]
 
     @property
@@ -104,7 +105,7 @@ def next_table(arranger: Arranger, now: Situation) -> NextTable:
     before = without_replaced(old.table, old.data, now.data)
     found = Arrangement(None, now.target)
     if before.slots or now.may_assign:
-        found = arranger.arrange(before, now.live_servers, now.reports, now.leaving, now.loads, now.target)
+        found = arranger.arrange(before, now.planned_servers, now.reports, now.leaving, now.loads, now.target)
     if found.plan is not None:
         table = stamp(before, found.plan.table, before.epoch + 1)
     elif before is old.table:
@@ -114,7 +115,7 @@ def next_table(arranger: Arranger, now: Situation) -> NextTable:
     if any(slot.leader is None for slot in table.slots) and before is not old.table:
         # A new process may not become a member before its predecessor's slots have another leader epoch.
         return NextTable(old.table, target=found.target, is_for_no_view=True)
-    is_same = (now.data, now.sessions, now.acting) == (old.data, old.sessions, old.acting)
+    is_same = (now.data, now.sessions, now.without_lease) == (old.data, old.sessions, (old.acting, old.away))
     if table is old.table and is_same and not old.unclean:
         return NextTable(old.table, target=found.target, is_for_no_view=True)
     check_successor(before, table)
@@ -151,7 +152,7 @@ def table_above(arranger: Arranger, now: Situation, newest: Newest) -> NextTable
         table = led_anew(table)
     found = Arrangement(None, None)
     if table.slots or now.may_assign:
-        found = arranger.arrange(table, now.live_servers, NO_REPORTS, now.leaving, now.loads)
+        found = arranger.arrange(table, now.planned_servers, NO_REPORTS, now.leaving, now.loads)
     if found.plan is not None:
         rows = (structs.replace(row, leader_epoch=epoch + 1) for row in found.plan.table.slots)
         table = SlotTable(epoch + 1, tuple(rows))

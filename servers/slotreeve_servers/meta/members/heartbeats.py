@@ -96,18 +96,21 @@ class LastHeartbeats:
     def may_leave(self, heartbeat: Heartbeat, view: View, banned: frozenset[str], is_protected: bool) -> bool:
         """Whether the sender stops and has handed over everything, or nothing that it holds can be handed over: no
         server is left to take it, or the table is protected and stays as it is. One that restarts hands over to those
-        that have copies; where nobody has one, it would wait for nothing."""
+        that have copies, or shall have them; where there is nobody, it would wait for nothing."""
         name = heartbeat.node.name
         if heartbeat.stopping is Stopping.NO:
             return False
         if heartbeat.node.role is not Role.DATA or is_protected:
             return True
         leaving = self.leaving(banned).for_good
-        if not any(node.name not in leaving for node in view.live_data):
+        if not any(node.name not in leaving for node in view.data):
             return True
         held = [slot for slot in view.table.slots if name in slot.holders]
         if heartbeat.stopping is Stopping.FOR_A_RESTART:
-            return not any(slot.leader == name and len(slot.holders) > 1 for slot in held)
+            aims = {aim.id: aim for aim in view.target}
+            return not any(
+                slot.leader == name and len({*slot.holders, *aims.get(slot.id, slot).holders}) > 1 for slot in held
+            )
         return not held
 
 

@@ -73,6 +73,7 @@ class Leases:
 
     Attributes:
         acting: members whose lease has ended, and who may acknowledge alone yet (docs/copies.md, rule 5).
+        away: those that have stopped for a restart.
 
     Invariant: every known node has a deadline; a renewal only ever sets it to ``meta.lease_seconds`` from now.
     """
@@ -98,6 +99,11 @@ class Leases:
         """The live servers, by name."""
         return [self._nodes[name] for name in sorted(self._nodes)]
 
+    @property
+    def away(self) -> frozenset[str]:
+        """See the class."""
+        return frozenset(name for name, reason in self._reasons.items() if reason == RESTARTING)
+
     def missing(self, now: float) -> list[str]:
         """The process ids of session servers whose lease has ended without their word, in the last
         :data:`MISSING_SECONDS`, sorted."""
@@ -116,14 +122,22 @@ class Leases:
         """Why the lease of a live server ends soon; empty if it does not."""
         return self._reasons.get(name, "")
 
-    def adopt(self, nodes: list[Node], silences: Mapping[str, float], now: float, missing: Sequence[str] = ()) -> None:
+    def adopt(
+        self,
+        nodes: list[Node],
+        silences: Mapping[str, float],
+        now: float,
+        missing: Sequence[str] = (),
+        acting: Sequence[str] = (),
+        away: Sequence[str] = (),
+    ) -> None:
         """Start again with ``nodes``, as a new leader does: a lease for each server that is connected, from when this
         process has heard it last, and ``meta.unseen_seconds`` to connect for the others. Time in which nobody was heard
         does not count here either.
 
         Args:
             silences: for how many seconds nothing has come from each connected process, by its id.
-            missing: as :meth:`missing` had it at the leader before.
+            missing, acting, away: as they were at the leader before.
         """
         self._missing = dict.fromkeys(missing, now)
         self._nodes = {node.name: node for node in nodes}
@@ -135,13 +149,17 @@ class Leases:
         for node in connected:
             for time in {self._all, self._time(node.role)}:
                 least[time] = min(least[time], silences[node.process_id])
-        left = dict.fromkeys(self._nodes, self._unseen)
+        left = {name: 0.0 if name in acting else self._unseen for name in self._nodes}
         for node in connected:
             silence = silences[node.process_id] - least[self._time(node.role)]
             left[node.name] = max(0.0, self._lease - silence)
         self._deadlines = {node.name: self._time(node.role).read(now) + left[node.name] for node in nodes}
         self._renewed_at = dict.fromkeys(self._nodes, now)
-        self._reasons = {node.name: "not seen" for node in nodes if node.process_id not in silences}
+        self._reasons = {
+            node.name: RESTARTING if node.name in away else "not seen"
+            for node in nodes
+            if node.process_id not in silences
+        }
         self._awaited.clear()
         self.acting = frozenset()
 
@@ -230,7 +248,7 @@ class Leases:
         silent = (name for name in ended if self._reasons.get(name) != RESTARTING)
         may_act = {name for name in silent if now - self._renewed_at[name] < self._grant}
         alone = [row for row in table.slots if row.leader in may_act] if may_act else []
-        live = self._nodes.keys() - ended
+        live = self._nodes.keys() - ended - self.away
         self.acting = frozenset(row.leader for row in alone if row.leader and live.isdisjoint(row.followers))
         gone = sorted(ended - self.acting)
         result = [(self._nodes[name], self._reasons.get(name, "lease expired")) for name in gone]
