@@ -60,7 +60,7 @@ class Stopping(IntEnum):
     FOR_GOOD = 1
     """It should get no slots or clients, and hand over those that it has."""
     FOR_A_RESTART = 2
-    """It should lead no slots, but stay follower of its slots until it is back."""
+    """It should lead no slots, and keep its places until it is back."""
 
 
 MOST_LOADS = 512

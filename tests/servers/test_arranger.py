@@ -176,6 +176,16 @@ def test_one_that_is_away_takes_no_slot_over_from_one_that_dies_or_acts() -> Non
     assert arranging.table.slots[0].leader == "c"
 
 
+def test_one_that_leaves_hands_over_while_the_planned_leader_is_away() -> None:
+    target = PlannedTable(SlotTable(1, (Slot(0, "a", 1, ("b",)),)))
+    table = SlotTable(1, (Slot(0, "c", 1, ("b",)),))
+    judge = Arranger(1, 2, DefaultAssigner(DefaultAssignerOptions()), even())
+    leaving = Leaving(for_good=frozenset("c"), away=frozenset("a"))
+    found = judge.arrange(table, servers("a", "b", "c"), reported(table), leaving, target=target)
+    assert found.plan is not None
+    assert found.plan.table.slots[0].leader == "b"
+
+
 def test_where_all_that_live_leave_one_that_acts_keeps_its_slots() -> None:
     table = SlotTable(1, (Slot(0, "a", 1, ()), Slot(1, "b", 1, ())))
     arranging = Arranging(Arranger(2, 1, DefaultAssigner(DefaultAssignerOptions()), even()), table)

@@ -194,7 +194,7 @@ class Arranger:
             return int(name in reports.silent or name in going), leads[name], name
 
         for row, planned in zip(table.slots, target.table.slots, strict=True):
-            aim = _relieved(row, planned, leaving.for_a_restart, leading)
+            aim = _relieved(row, planned, leaving.for_a_restart | leaving.away, leading)
             report = reports.by_slot.get(row.id)
             acts_alone = row.leader in leaving.acting and names.isdisjoint(row.followers)
             live = names | {str(row.leader)} if acts_alone else names
