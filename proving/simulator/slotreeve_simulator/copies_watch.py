@@ -34,7 +34,7 @@ class CopiesWatch:
             members = {node.name for node in view.data if processes.get(node.name) == node.process_id}
             leased = members.difference(view.acting, view.away)
             for old, new in zip(before.table.slots, view.table.slots, strict=False):
-                acts_alone = old.leader in members and leased.isdisjoint(old.in_sync)
+                acts_alone = old.leader in members.intersection(view.acting) and leased.isdisjoint(old.in_sync)
                 living = leased | {str(old.leader)} if acts_alone else leased
                 if (old is not new and old != new) or not living.issuperset(old.in_sync):
                     self._check(old, new, living, members, view)
