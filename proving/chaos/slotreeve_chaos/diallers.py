@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 TCP_TABLE = Path("/proc/net/tcp")
@@ -22,11 +21,13 @@ PAUSE_SECONDS = 0.01
 class Diallers:
     """Finds the process that holds the near end of a connection over loopback. Linux only; needs no rights.
 
-    ``pids`` returns the ids of the processes in question by name, those that run now.
+    ``pids`` returns the ids of the processes in question by name, those that run now. ``sleep`` is how it waits.
     """
 
-    def __init__(self, pids: Callable[[], Mapping[str, int]]) -> None:
-        self._pids = pids
+    def __init__(
+        self, pids: Callable[[], Mapping[str, int]], sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
+        self._pids, self._sleep = pids, sleep
         self._ports: set[int] = set()
         self._next: asyncio.Task[dict[int, str]] | None = None
 
@@ -38,20 +39,21 @@ class Diallers:
         return (await self._next).get(port)
 
     async def _look(self) -> dict[int, str]:
-        await asyncio.sleep(BATCH_SECONDS)
+        await self._sleep(BATCH_SECONDS)
         ports, pids = self._ports, self._pids()
         self._ports, self._next = set(), None
-        return await asyncio.get_running_loop().run_in_executor(None, _names, ports, pids)
+        loop, found = asyncio.get_running_loop(), dict[str, int]()
+        for _ in range(LOOKS):
+            found |= _inodes(await loop.run_in_executor(None, TCP_TABLE.read_text), ports)
+            if ports.issubset(found.values()):
+                break
+            await self._sleep(PAUSE_SECONDS)
+        return await loop.run_in_executor(None, _names, found, pids)
 
 
-def _names(ports: set[int], pids: Mapping[str, int]) -> dict[int, str]:
-    """The name of the process behind each of these local ports; the port of another process is left out."""
-    left: dict[str, int] = {}
-    for _ in range(LOOKS):
-        left |= _inodes(TCP_TABLE.read_text(), ports)
-        if ports.issubset(left.values()):
-            break
-        time.sleep(PAUSE_SECONDS)
+def _names(left: dict[str, int], pids: Mapping[str, int]) -> dict[int, str]:
+    """The name of the process behind each of these local ports, which are given by the inodes of their sockets; the
+    port of another process is left out."""
     names = {}
     for name, pid in pids.items():
         for inode in _sockets(pid) & left.keys():
