@@ -34,8 +34,7 @@ def check_table(
     for index, slot in enumerate(table.slots):
         if slot.id != index:
             raise InvalidTable(f"slot {slot.id} stands at index {index}; slot i must stand at index i")
-        acts_alone = slot.leader in acting and live.isdisjoint(slot.followers)
-        holders = live | {str(slot.leader)} if acts_alone else live
+        holders = live | {str(slot.leader)} if slot.is_led_alone(acting, live) else live
         if problem := _problem(slot, holders, needed, is_committed):
             raise InvalidTable(f"slot {slot.id} {problem}")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Set
+
 import msgspec
 
 
@@ -32,6 +34,10 @@ class Slot(msgspec.Struct, array_like=True, frozen=True, gc=False):
     def holders(self) -> tuple[str, ...]:
         """Who is in sync, and the learners."""
         return (*self.in_sync, *self.learners)
+
+    def is_led_alone(self, by: Collection[str], live: Set[str]) -> bool:
+        """Whether one of ``by`` leads it, and nobody of ``live`` follows."""
+        return self.leader in by and live.isdisjoint(self.followers)
 
 
 class SlotTable(msgspec.Struct, array_like=True, frozen=True):

@@ -196,8 +196,7 @@ class Arranger:
         for row, planned in zip(table.slots, target.table.slots, strict=True):
             aim = _relieved(row, planned, leaving.for_a_restart | leaving.away, leading)
             report = reports.by_slot.get(row.id)
-            acts_alone = row.leader in leaving.acting and names.isdisjoint(row.followers)
-            live = names | {str(row.leader)} if acts_alone else names
+            live = names | {str(row.leader)} if row.is_led_alone(leaving.acting, names) else names
             if row.leader not in live and aim.leader in leaving.away:
                 aim = _led_meanwhile(aim, min(live, key=rank, default=aim.leader))
             if report is None and _are_alike(row, aim) and live.issuperset(row.holders):

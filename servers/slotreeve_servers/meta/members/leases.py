@@ -247,9 +247,9 @@ class Leases:
         ended = {name for name in self._nodes if self._left(name, now) <= 0}
         silent = (name for name in ended if self._reasons.get(name) != RESTARTING)
         may_act = {name for name in silent if now - self._renewed_at[name] < self._grant}
-        alone = [row for row in table.slots if row.leader in may_act] if may_act else []
         live = self._nodes.keys() - ended - self.away
-        self.acting = frozenset(row.leader for row in alone if row.leader and live.isdisjoint(row.followers))
+        rows = table.slots if may_act else ()
+        self.acting = frozenset(str(row.leader) for row in rows if row.is_led_alone(may_act, live))
         gone = sorted(ended - self.acting)
         result = [(self._nodes[name], self._reasons.get(name, "lease expired")) for name in gone]
         for name in gone:
