@@ -7,7 +7,9 @@ import logging
 from collections.abc import Awaitable, Mapping
 from types import MappingProxyType
 from typing import Protocol
+from zlib import crc32
 
+import msgspec
 from slotreeve.clock import Clock
 from slotreeve.errors import SlotreeveError
 from slotreeve.model.data_info import DELIMITER
@@ -18,6 +20,8 @@ log = logging.getLogger("slotreeve.gateway")
 
 PATIENCE_SECONDS = 0.5
 """So long a caller waits for names that are newer than those that this gateway has."""
+DIGESTS = 4096
+"""Where two lists have the same digest, who goes from one gateway to another one may miss a change."""
 LEAD_MILLISECONDS = 60_000
 """An index of a caller that is ahead of this gateway's clock by more than this is not one of ours."""
 SHARE = 8
@@ -40,8 +44,9 @@ class ServiceDirectory:
 
     Attributes:
         seconds: see above.
-        index: rises with each change of the names and numbers, and does not fall: milliseconds of the wall clock. A
-            gateway that is behind another one takes over the index that a caller has from there.
+        index: rises with each change of the names and numbers, and does not fall: milliseconds of the wall clock, and
+            in its last bits a digest of the names and numbers (:data:`DIGESTS`). A gateway that is behind another one,
+            or whose clock is, takes over the index that a caller has from there, if it is one of the same list.
         own: the data info ids of the services that gateways keep for themselves, as they were read last.
     """
 
@@ -108,12 +113,15 @@ class ServiceDirectory:
         Raises:
             RequestTimeout, ClientError, ClientClosed: as :meth:`services`.
         """
-        now = self._milliseconds()
-        if self.index < after <= now + LEAD_MILLISECONDS:
-            self.index = after
         deadline = self._clock.now() + seconds
+        most = (self._milliseconds() + LEAD_MILLISECONDS) * DIGESTS
         await self.services()
-        while after <= now + LEAD_MILLISECONDS and self.index <= after:
+        if self.index < after <= most:
+            await self.next()
+            if self.index < after:  # the list of the caller is newer than what was read, or the same
+                digest = self.index % DIGESTS
+                self.index = after if after % DIGESTS == digest else (after // DIGESTS + 1) * DIGESTS + digest
+        while after <= most and self.index <= after:
             if self._following is None:
                 self._following = asyncio.get_running_loop().create_task(self._follow(), name="follow the services")
             if not await self._waiters.wait(deadline - self._clock.now()):
@@ -162,7 +170,8 @@ class ServiceDirectory:
         own = frozenset(name for name, count in found.items() if count and _OWN in name)
         if services != self._services or own != self.own or not self.index:
             self._services, self.own = MappingProxyType(services), own
-            self.index = max(self.index + 1, self._milliseconds())
+            digest = crc32(msgspec.msgpack.encode((services, sorted(own)))) % DIGESTS
+            self.index = max(self.index // DIGESTS + 1, self._milliseconds()) * DIGESTS + digest
             self._waiters.wake()
 
     def _milliseconds(self) -> int:

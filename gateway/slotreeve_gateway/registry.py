@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TypeVar
 
 import msgspec
-from slotreeve.errors import ModelError
+from slotreeve.errors import ModelError, RequestTimeout
 from slotreeve.model.data_info import DataInfo
 from slotreeve_client import Client, Lease, LeaseAnswers, Provider
 from slotreeve_protocol.addresses import AddressKind, is_callable
@@ -24,6 +24,8 @@ from slotreeve_gateway.views import ServiceView, Views
 DEFAULT_TTL_SECONDS = 30.0
 AT_A_TIME = 500
 """So many leases are made in one turn of the event loop, which takes about 3 ms."""
+VIEWS_AT_ONCE = 200
+"""Services that are asked for together, where many are needed."""
 T = TypeVar("T")
 Registration = tuple[str, Instance, float]
 """Service, instance, and time to live in seconds."""
@@ -56,6 +58,19 @@ class Registry:
         providers and changes belong to it."""
         return await self._views.of(service, beside)
 
+    async def views_of(
+        self, services: Iterable[str], beside: Callable[[str], str] = lambda service: ""
+    ) -> list[ServiceView]:
+        """The same for many services. ``beside`` gives what is watched beside each."""
+        views: list[ServiceView] = []
+        for part in _parts(services, VIEWS_AT_ONCE):
+            asked = (self.view(service, beside(service)) for service in part)
+            for view in await asyncio.gather(*asked, return_exceptions=True):
+                if isinstance(view, BaseException):
+                    raise view if isinstance(view, Exception) else RequestTimeout(str(view))
+                views.append(view)
+        return views
+
     def current_view(self, service: str) -> ServiceView | None:
         """A service by its data info id, at once, if it is watched already."""
         return self._views.current(service)
@@ -76,11 +91,11 @@ class Registry:
         """Register many. What could not be reached in time is ``unanswered``, by data info id. Where one is not good,
         none is registered. Other callers are answered in between."""
         leases: list[Lease] = []
-        for part in _parts(registrations):
+        for part in _parts(registrations, AT_A_TIME):
             leases += [_lease(*registration) for registration in part]
             await asyncio.sleep(0)
         found = LeaseAnswers()
-        for some in _parts(leases):
+        for some in _parts(leases, AT_A_TIME):
             answers = await self._client.leases.register_many(some)
             for name, lease_ids in answers.unanswered.items():
                 found.unanswered.setdefault(name, set()).update(lease_ids)
@@ -112,9 +127,9 @@ class Registry:
         return (await self._change_overrides(lambda overrides: overrides)).of(data_info_id)
 
 
-def _parts(items: Iterable[T]) -> Iterator[list[T]]:
+def _parts(items: Iterable[T], most: int) -> Iterator[list[T]]:
     left = iter(items)
-    while part := list(islice(left, AT_A_TIME)):
+    while part := list(islice(left, most)):
         yield part
 
 

@@ -23,7 +23,8 @@ log = logging.getLogger("slotreeve.gateway")
 MOST_FORMS = 32
 """So many forms of answers about a service are kept. Callers choose filters freely, and an answer may be large."""
 STEPS = 256
-"""Changes of what is late that find room in the index between two versions of a service."""
+"""The index of a service with another one beside it rises by so much with each version of them. Gateways of release
+0.1 count changes of what is late in between."""
 LOOKED_AT = 256
 """So many views are looked at for one that can be closed."""
 READY_SECONDS = 5.0
@@ -47,9 +48,9 @@ class ServiceView:
     Attributes:
         data_info_id: the service.
         index: rises with each change of :attr:`providers` and :attr:`late`. It does not fall, also where the slot's
-            leader changes or every process starts again, and two gateways give about the same one: it is the version
-            of the datum plus the version of the operator's overrides, where a service is watched beside it times
-            :data:`STEPS`.
+            leader changes or every process starts again, and none that a gateway has given is as great as that after
+            the next change: it is the sum of the versions of the datum, of the datum beside it and of the operator's
+            overrides, where a service is watched beside it times :data:`STEPS`.
     """
 
     def __init__(self, watcher: ServiceWatcher, data_info_id: str, overrides: ConfigWatch, beside: str = "") -> None:
@@ -74,13 +75,10 @@ class ServiceView:
         before, late_before, self._seen = self._seen, self._late, changes
         self._made.clear()
         self._late = frozenset(provider.register_id for provider in self.late)
-        if before[:1] != changes[:1]:
-            version = self._subscriptions[0].version + self._overrides.version
-            self.index = max(self.index + 1, version * STEPS if len(changes) > 1 else version)
-        elif self._late != late_before:
-            self.index += 1
-        else:
+        if before[:1] == changes[:1] and self._late == late_before:
             return
+        version = sum(subscription.version for subscription in self._subscriptions) + self._overrides.version
+        self.index = max(self.index + 1, version * STEPS if len(changes) > 1 else version)
         self._waiters.wake()
 
     @property
@@ -109,12 +107,18 @@ class ServiceView:
 
     async def changed(self, after: int, seconds: float) -> bool:
         """Wait until ``index`` is greater than ``after``; at most so many seconds. Whether it is. A gateway that is
-        behind the one that gave ``after`` first catches up."""
+        behind the one that gave ``after`` first catches up.
+
+        Raises:
+            As :meth:`ready`, once nothing changes any more.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         self._waiting += 1
         try:
             while self.index <= after:
+                for subscription in self._subscriptions if self.has_ended else ():
+                    await subscription.ready()  # it says why
                 if not await self._waiters.wait(deadline - loop.time()):
                     return self.index > after
             return True
@@ -174,9 +178,10 @@ class ServiceView:
             self._changed()  # its callback comes with a later turn of the loop
 
     def close(self) -> None:
-        """Nobody asks any more."""
+        """Nobody asks any more, or nothing changes any more, which is told to those who wait."""
         for subscription in self._subscriptions:
             subscription.unsubscribe()
+        self._waiters.wake()
 
 
 class Views:
@@ -259,10 +264,11 @@ class Views:
         return view
 
     def sweep(self) -> None:
-        """Close the views that nobody has asked for."""
+        """Close the views that nobody has asked for, and those that have ended."""
         oldest = self._clock.now() - self.idle_seconds
         for key, asked in list(self._asked.items()):
-            if asked < oldest and not self._views[key].is_waited_for:
+            view = self._views[key]
+            if view.has_ended or (asked < oldest and not view.is_waited_for):
                 self._views.pop(key).close()
                 del self._asked[key]
 

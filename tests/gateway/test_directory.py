@@ -7,7 +7,7 @@ import gc
 
 import pytest
 from slotreeve.errors import SlotreeveError
-from slotreeve_gateway.directory import LEAD_MILLISECONDS, PATIENCE_SECONDS
+from slotreeve_gateway.directory import DIGESTS, LEAD_MILLISECONDS, PATIENCE_SECONDS
 from slotreeve_protocol.instance import Instance
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_simulator.simulated_gateway import SimulatedGateway
@@ -81,16 +81,34 @@ def test_an_index_of_another_gateway_that_is_ahead_is_taken_over_and_an_invented
     async def body(cluster: SimulatedCluster) -> None:
         gateway = SimulatedGateway(cluster, "gateway-1")
         await gateway.directory.services()
-        ahead = gateway.clock.wall_ms() + 5_000
+        ahead = gateway.directory.index + 5_000 * DIGESTS
         assert not await gateway.directory.changed(ahead, seconds=1)
         assert gateway.directory.index == ahead
         await gateway.registry.register("a", ONE)
         assert await gateway.directory.changed(ahead, seconds=3)
         assert gateway.directory.index > ahead
 
-        invented = gateway.clock.wall_ms() + 10 * LEAD_MILLISECONDS
+        invented = gateway.directory.index + 10 * LEAD_MILLISECONDS * DIGESTS
         assert await gateway.directory.changed(invented, seconds=30), "it is answered at once"
         assert gateway.directory.index < invented
+
+    with_cluster(body)
+
+
+def test_who_comes_with_an_index_of_another_list_from_a_gateway_whose_clock_is_ahead_is_answered_at_once() -> None:
+    async def body(cluster: SimulatedCluster) -> None:
+        ahead, behind = SimulatedGateway(cluster, "gateway-1"), SimulatedGateway(cluster, "gateway-2")
+        await ahead.registry.register("a", ONE)
+        await ahead.directory.services()
+        lead = ahead.directory.index + 20_000 * DIGESTS
+        assert not await ahead.directory.changed(lead, seconds=0.1), "as if its clock were ahead"
+        await behind.registry.register("b", ONE)
+        await behind.directory.services()
+        began = behind.clock.now()
+        assert await behind.directory.changed(lead, seconds=50)
+        assert behind.clock.now() - began < 5
+        assert (behind.directory.index > lead, sorted(behind.directory.listed)) == (True, [whole("a"), whole("b")])
+        assert not await behind.directory.changed(behind.directory.index, seconds=5), "it does not go on so"
 
     with_cluster(body)
 

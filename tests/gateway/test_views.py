@@ -231,9 +231,13 @@ def test_a_service_that_is_not_pushed_any_more_is_an_error_and_is_served_again_o
         views = [await gateway.registry.view(name) for name in names]
         for name in ("session-1", "session-2"):
             cluster.kill(name)
+        waiting = asyncio.create_task(views[-1].changed(views[-1].index, seconds=500))
         await cluster.start("session-1", session__most_subscriptions=1)
         await asyncio.sleep(10)
+        gateway.views.sweep()
 
+        with pytest.raises(RegistrationError, match="1 subscriptions"):
+            await asyncio.wait_for(waiting, 1)
         assert gateway.registry.current_view(views[-1].data_info_id) is None
         for _ in range(2):
             with pytest.raises(RegistrationError, match="1 subscriptions"):

@@ -68,6 +68,7 @@ class LeaseAgent:
         caller.require(Right.REGISTER, asked.service)
         instance_id = asked.instance.id
         async with self._turns.of((caller.author, instance_id)):
+            self._former_names.forget(caller, instance_id)
             view = await self._view(asked.service)
             instance = registered_again(asked.instance, said(view).get(instance_id))
             await self._store(asked.service, instance, asked.ttl_seconds)
@@ -81,6 +82,7 @@ class LeaseAgent:
     async def deregister(self, caller: Caller, service_id: str) -> None:
         """End an instance now. Raises UnknownId, and as :meth:`register`."""
         async with self._turns.of((caller.author, service_id)):
+            self._former_names.forget(caller, service_id)
             found = await self._places.renewed(service_id, caller)
             if found is None:
                 raise unknown_service(service_id)

@@ -14,6 +14,7 @@ from slotreeve_gateway import Caller, Registry, Right
 from slotreeve_protocol.instance import Instance
 
 from slotreeve_face_consul.places import InstancePlaces
+from slotreeve_face_consul.registrations import TTL_KEY
 from slotreeve_face_consul.stand_ins import said, stand_ins_of
 
 log = logging.getLogger("slotreeve.gateway")
@@ -40,7 +41,8 @@ class FormerNames:
     An agent of Consul stands for one machine and knows each id once, so the new registration takes the old one's place.
     A gateway stands for all machines, so the address must be the same, too. Where this gateway has seen the id before,
     the caller waits for it; else the leaders of all slots are asked beside, with a small share of the time. There
-    callers take turns, and an error ends nobody else's search; what the registry has not answered is asked again.
+    callers take turns, and an error ends nobody else's search; what the registry has not answered is asked again. What
+    was registered again or has ended meanwhile is not looked for any more.
 
     Args:
         end: ends an instance of a service by its id.
@@ -62,12 +64,12 @@ class FormerNames:
             await asyncio.gather(self._looking, return_exceptions=True)
 
     async def end(self, service: str, instance: Instance, caller: Caller) -> None:
-        """End the namesake of an instance in a service, if there is one that the caller may end."""
+        """End the namesake of an instance in a service, if a client of Consul registered it and the caller may."""
         if not caller.may(Right.REGISTER, service):
             return
         view = await self._registry.view(service, stand_ins_of(service))
         found = said(view).get(instance.id)
-        if found is not None and found.address == instance.address:
+        if found is not None and found.address == instance.address and TTL_KEY in found.metadata:
             await self._end(service, instance.id)
 
     def look_for(self, service: str, instance: Instance, caller: Caller) -> None:
@@ -77,6 +79,13 @@ class FormerNames:
             max(self._waiting.values(), key=len).popitem()
         if self._looking is None:
             self._looking = asyncio.get_running_loop().create_task(self._look(), name="former names")
+
+    def forget(self, caller: Caller, instance_id: str) -> None:
+        """The caller registers the id again, or has deregistered it: look for no namesake of what it was before."""
+        theirs = self._waiting.get(caller.author, {})
+        theirs.pop(instance_id, None)
+        if not theirs:
+            self._waiting.pop(caller.author, None)
 
     async def _look(self) -> None:
         try:
@@ -105,12 +114,14 @@ class FormerNames:
         for one in islice(theirs.values(), some):
             by_caller.setdefault(id(one.caller), []).append(one)
         for same in by_caller.values():
-            holders = await self._places.holders([one.instance.id for one in same], same[0].caller)
+            own = {one.service for one in same}
+            holders = await self._places.holders([one.instance.id for one in same], same[0].caller, own)
             for one in same:
-                if theirs.get(one.instance.id) is one:
-                    del theirs[one.instance.id]
-                for service in holders.get(one.instance.id, ()):
+                if theirs.get(one.instance.id) is not one:
+                    continue
+                self.forget(one.caller, one.instance.id)
+                services = holders.get(one.instance.id, [])
+                # Where it has gone itself, somebody has registered it elsewhere through another gateway.
+                for service in services if one.service in services else ():
                     if service != one.service:
                         await self.end(service, one.instance, one.caller)
-        if not theirs and self._waiting.get(author) is theirs:
-            del self._waiting[author]

@@ -114,20 +114,20 @@ class InstancePlaces:
             found = await self._ask(service_id, set(self.candidates(caller)) - set(asked))
         return found
 
-    def candidates(self, caller: Caller) -> list[str]:
-        """The services that the caller may register in, as they were listed last."""
-        return [
-            name for name in listed_of_group(self._registry.directory, self._group) if caller.may(Right.REGISTER, name)
-        ]
+    def candidates(self, caller: Caller, newest: Iterable[str] = ()) -> list[str]:
+        """The services that the caller may register in, as they were listed last, and ``newest``."""
+        listed = listed_of_group(self._registry.directory, self._group, newest)
+        return [name for name in listed if caller.may(Right.REGISTER, name)]
 
-    async def holders(self, service_ids: Iterable[str], caller: Caller) -> dict[str, list[str]]:
-        """The services that have a lease or a stand-in of an id, by the id.
+    async def holders(self, service_ids: Iterable[str], caller: Caller, newest: Iterable[str]) -> dict[str, list[str]]:
+        """The services that have a lease or a stand-in of an id, by the id. ``newest``: services that may not be in the
+        list of all yet.
 
         Raises:
             RequestTimeout, ClientError: a leader has not answered, so that there may be more.
         """
         ids, found = list(service_ids), dict[str, list[str]]()
-        candidates = self.candidates(caller)
+        candidates = self.candidates(caller, newest)
         answers = await self._registry.renew_many(_asked(candidates, ids))
         if answers.unanswered:
             raise RequestTimeout(answers.reason)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
-from itertools import islice
 
-from slotreeve.errors import RequestTimeout
 from slotreeve.model.data_info import DataInfo
 from slotreeve_gateway import Caller, Gateway, Right, ServiceView
 from slotreeve_protocol.instance import Instance
@@ -25,9 +22,6 @@ from slotreeve_face_consul.options import ConsulOptions
 from slotreeve_face_consul.places import listed_of_group
 from slotreeve_face_consul.queries import ConsulQuery
 from slotreeve_face_consul.stand_ins import shown, stand_ins_of
-
-AT_ONCE = 200
-"""Services that are asked for together, where all are needed."""
 
 
 class CatalogPages:
@@ -117,15 +111,7 @@ class CatalogPages:
         return [name for name in listed if caller.may(Right.READ, name)]
 
     async def _views(self, names: Iterable[str]) -> list[ServiceView]:
-        views: list[ServiceView] = []
-        left = iter(names)
-        while part := list(islice(left, AT_ONCE)):
-            found = await asyncio.gather(*map(self.view, part), return_exceptions=True)
-            for view in found:
-                if isinstance(view, BaseException):
-                    raise view if isinstance(view, Exception) else RequestTimeout(str(view))
-                views.append(view)
-        return views
+        return await self._gateway.registry.views_of(names, stand_ins_of)
 
 
 def _tags(view: ServiceView) -> frozenset[str]:

@@ -113,9 +113,11 @@ class DnsAnswers:
             return _bare(wire, dns.rcode.FORMERR)
         code = _refusal(message)
         if code is not dns.rcode.NOERROR:
+            if len(message.question) != 1:  # an answer repeats them all, and could be longer than any message
+                return _bare(wire, code)
             reply = dns.message.make_response(message, our_payload=WITHOUT_EDNS if message.edns < 0 else 1_232)
             reply.set_rcode(code)
-            return reply.to_wire(max_size=WITHOUT_EDNS)
+            return reply.to_wire()
         [asked] = message.question
         name = _name_wire(asked.name)
         of_class = struct.pack("!HH", asked.rdtype, asked.rdclass)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import dns.rdata
@@ -72,7 +72,12 @@ def in_one_message(records: Records) -> Records:
     count = sum(size <= LARGEST - ROOM for size in accumulate(map(len, records.answers)))
     if count == len(records.answers):
         return records
-    return Records(records.answers[:count], records.weights[:count], records.beside[:count], records.target_at)
+    return replace(
+        records,
+        answers=records.answers[:count],
+        weights=records.weights[:count],
+        beside=records.beside[:count],
+    )
 
 
 def order(records: Records, rng: random.Random) -> Sequence[int]:

@@ -33,12 +33,13 @@ async def service_of(
 
 
 def instances_of(view: ServiceView) -> list[Shown]:
-    """The instances of a service, as they are shown."""
+    """The instances of a service, as they are shown; of several with one id the last one, as clients keep it."""
     name = DataInfo.parse(view.data_info_id).data_id
 
     def make() -> list[Shown]:
         pairs = [(one.instance, one.said) for one in view.providers]
-        return [shown(name, instance, said) for instance, said in pairs if instance is not None and said is not None]
+        by_id = {one.id: shown(name, one, said) for one, said in pairs if one is not None and said is not None}
+        return list(by_id.values())
 
     return view.once("eureka", make)
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from http import HTTPStatus
-from itertools import islice
-from typing import TypeVar
 
 from slotreeve.model.data_info import DataInfo
 from slotreeve_gateway import Caller, Gateway, Right, ServiceView
@@ -24,10 +21,6 @@ from slotreeve_face_eureka.answers import (
 )
 from slotreeve_face_eureka.applications import has_vip
 from slotreeve_face_eureka.changes import RecentChanges, ServiceState
-
-AT_ONCE = 200
-"""Services that are asked for together, where all are needed."""
-T = TypeVar("T")
 
 
 class ApplicationPages:
@@ -104,13 +97,4 @@ class ApplicationPages:
         suffix = DataInfo("x", group=self._group).id[1:]
         services = await self._gateway.registry.directory.services()
         names = [n for n in services if n.endswith(suffix) and caller.may(Right.READ, n)]
-        views: list[ServiceView] = []
-        for part in _parts(names, AT_ONCE):
-            views += await asyncio.gather(*map(self._gateway.registry.view, part))
-        return views
-
-
-def _parts(items: Iterable[T], most: int) -> Iterable[list[T]]:
-    left = iter(items)
-    while part := list(islice(left, most)):
-        yield part
+        return await self._gateway.registry.views_of(names)

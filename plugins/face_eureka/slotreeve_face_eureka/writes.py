@@ -48,10 +48,9 @@ class InstancePages:
         async with self._turns.of((asked.service, asked.instance.id)):
             view = await self._gateway.registry.view(asked.service)
             before = said(view).get(asked.instance.id)
-            if before is not None and 0 < last_dirty(asked.instance) < last_dirty(before):
-                # It was sent before what is there, and has come late.
-                await self._gateway.registry.renew(asked.service, asked.instance.id)
-            else:
+            # What was sent before what is there has come late; but what this gateway sees may have ended.
+            is_late = before is not None and 0 < last_dirty(asked.instance) < last_dirty(before)
+            if not (is_late and await self._gateway.registry.renew(asked.service, asked.instance.id)):
                 await self._store(view, asked.instance, asked.ttl_seconds)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
@@ -97,6 +96,8 @@ class InstancePages:
             if duration is None:
                 raise ModelError(f"{instance_id} was not registered by this face; change its metadata where it was")
             changed = with_metadata(before, dict(request.query_params))
+            if not await self._gateway.registry.renew(service, instance_id):
+                return Response(status_code=HTTPStatus.NOT_FOUND)
             if changed != before:
                 await self._store(view, changed, duration)
         return Response(status_code=HTTPStatus.OK)

@@ -42,7 +42,7 @@ class PrometheusFace:
     async def _all(self, request: Request) -> Response:
         caller = self._gateway.access.caller(token_of(request))
         names = await self._gateway.registry.directory.services()
-        views = [await self._gateway.registry.view(name) for name in names if caller.may(Right.READ, name)]
+        views = await self._gateway.registry.views_of(name for name in names if caller.may(Right.READ, name))
         return self._answer([group for view in views for group in _groups(view)])
 
     async def _one(self, request: Request) -> Response:

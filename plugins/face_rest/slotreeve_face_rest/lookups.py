@@ -1,18 +1,30 @@
-"""Answers about one service, encoded once for all who ask, and the wait for a change of it."""
+"""Answers about one service, encoded once for all who ask."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slotreeve.clock import Clock
 from slotreeve_gateway import Filter, Provider, ServiceView
 
 from slotreeve_face_rest.documents import InstanceShown, OpaqueProvider, Service, encode, shown
 
 
 def service_body(view: ServiceView, chosen: Filter | None) -> bytes:
-    """The JSON of :class:`Service`, with the providers that a filter admits; None: with all of them."""
-    return view.once(("rest", chosen), lambda: encode(_service(view, chosen)))
+    """The JSON of :class:`Service`, with the providers that a filter admits; None: with all of them. Only answers of
+    which there are few are kept: a caller may think of any number of filters."""
+
+    def make() -> bytes:
+        return encode(_service(view, chosen))
+
+    return view.once(("rest", chosen), make) if chosen is None or _is_usual(view, chosen) else make()
+
+
+def _is_usual(view: ServiceView, chosen: Filter) -> bool:
+    def words() -> frozenset[str | None]:
+        return frozenset(word for one in view.instances for word in (*one.tags, one.zone))
+
+    known = view.once("rest words", words)
+    return chosen.enough is None and len(chosen.tags) <= 1 and known >= chosen.tags and chosen.zone in (None, *known)
 
 
 def _service(view: ServiceView, chosen: Filter | None) -> Service:
@@ -33,17 +45,3 @@ def instance_body(view: ServiceView, instance_id: str) -> bytes | None:
 
 def _by_id(view: ServiceView) -> Mapping[str, Provider]:
     return {p.instance.id: p for p in reversed(view.providers) if p.instance is not None}
-
-
-async def newer(view: ServiceView, index: int, seconds: float, clock: Clock) -> bool:
-    """Wait until the index of the view is greater than ``index``, at most so many seconds. Whether it is.
-
-    A caller may come from another gateway, which was ahead of this one. What this one catches up with is no news.
-    """
-    deadline = clock.now() + seconds
-    while view.index <= index:
-        left = deadline - clock.now()
-        if left <= 0:
-            return False
-        await view.changed(index, left)
-    return True

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from slotreeve_face_rest import RestOptions, documents
-from slotreeve_face_rest.lookups import instance_body, newer, service_body
+from slotreeve_face_rest.lookups import instance_body, service_body
 from slotreeve_face_rest.presence import while_there
 from slotreeve_face_rest.queries import InstancesQuery, ServicesQuery, WatchQuery
 from slotreeve_face_rest.stream import EventStream
@@ -90,7 +90,7 @@ class ServicePages:
         chosen = query.filter
         view = await self._gateway.registry.view(call.service)
         if query.index is not UNSET and view.index <= query.index:
-            waiting = newer(view, query.index, self._wait(query.wait), self._gateway.clock)
+            waiting = view.changed(query.index, self._wait(query.wait))
             await while_there(call.request.receive, waiting, self._counters)
             _caller_now(self._gateway, call.request).require(Right.READ, call.service)
         return json_answer(service_body(view, chosen))
@@ -122,7 +122,7 @@ class _Watched:
     async def after(self, index: int, seconds: float) -> tuple[int, bytes] | None:
         """See Source."""
         view = await self._gateway.registry.view(self._service)
-        found = await newer(view, index, seconds, self._gateway.clock)
+        found = await view.changed(index, seconds)
         _caller_now(self._gateway, self._request).require(Right.READ, self._service)
         if not found and index <= view.index:
             return None

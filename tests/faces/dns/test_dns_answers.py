@@ -272,12 +272,25 @@ def test_other_opcodes_several_questions_and_garbage_are_refused() -> None:
     assert rcode(ask(notify)) == "NOTIMP"
     two = query()
     two.question += query("slotreeve.").question
-    assert rcode(ask(two)) == "FORMERR"
-    garbage = answers().read(query().to_wire()[:-3], over_tcp=False)
-    assert isinstance(garbage, RejectedQuery)
-    assert garbage.reply is not None
-    assert len(garbage.reply) == 12
-    assert garbage.reply[3] & 15 == dns.rcode.FORMERR
+    many = query()
+    for number in range(30):
+        many.question += query(f"{'long' * 10}{number}.service.slotreeve.").question
+    for malformed in (two.to_wire(), many.to_wire(), query().to_wire()[:-3]):
+        read = answers().read(malformed, over_tcp=False)
+        assert isinstance(read, RejectedQuery)
+        assert read.reply is not None
+        assert (len(read.reply), read.reply[3] & 15) == (12, dns.rcode.FORMERR)
+
+
+def test_of_instances_with_names_one_is_an_alias_however_many_there_are() -> None:
+    named = [Instance(f"node-{number:05d}.{'rack' * 10}.example.com", 80) for number in range(1_300)]
+    for over_tcp in (True, False):
+        of = answers()
+        reply = reply_to(of, of.read(query().to_wire(), over_tcp), named)
+        assert reply is not None
+        message = dns.message.from_wire(reply)
+        assert [len(found) for found in message.answer] == [1]
+        assert not message.flags & dns.flags.TC
 
 
 @pytest.mark.parametrize(

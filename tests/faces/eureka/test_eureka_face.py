@@ -142,6 +142,40 @@ def test_the_registration_that_was_said_last_holds_whichever_comes_last() -> Non
     play(scenario)
 
 
+def test_what_was_cancelled_is_not_taken_for_registered_although_a_gateway_sees_it_yet() -> None:
+    one = "/eureka/apps/SHOP/host-1:shop:8080"
+
+    async def scenario(trial: Trial) -> None:
+        gateway, other = await trial.gateway(), await trial.gateway()
+        for here, there in ((gateway, gateway), (gateway, other)):
+            await register(here, lastDirtyTimestamp=2_000)
+            assert (await there.get(one, headers=JSON)).status == 200
+            assert (await here.ask("DELETE", one)).status == 200
+            await register(there, lastDirtyTimestamp=1_000)
+            assert (await there.put(one)).status == 200
+            await asyncio.sleep(1)
+            assert (await here.ask("DELETE", one)).status == 200
+            assert (await there.put(f"{one}/metadata?a=b")).status == 404
+            await asyncio.sleep(1)
+            assert (await there.get(one, headers=JSON)).status == 404
+
+    play(scenario)
+
+
+def test_of_two_instances_with_one_id_one_is_shown_and_counted() -> None:
+    async def scenario(trial: Trial) -> None:
+        gateway = await trial.gateway()
+        instance = Instance("10.0.0.1", 80)
+        await trial.cluster.client().register("SHOP", instance).acknowledged()
+        await gateway.registry.register("SHOP", instance)
+        await asyncio.sleep(1)
+        assert len((await gateway.registry.view("SHOP")).instances) == 2
+        for page in ("/eureka/apps/", "/eureka/apps/delta"):
+            assert [list(app) for app in (await apps(gateway, page)).values()] == [[instance.id]]
+
+    play(scenario)
+
+
 @pytest.mark.parametrize("field", ["vip", "secureVip"])
 def test_an_instance_is_found_under_each_of_its_virtual_addresses(field: str) -> None:
     page = {"vip": "vips", "secureVip": "svips"}[field]
