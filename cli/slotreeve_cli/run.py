@@ -129,15 +129,13 @@ async def run_until_stopped(server: Runnable, node: Node, until_eof: bool) -> No
     from slotreeve_protocol.meta_messages import Stopping
     from slotreeve_servers.node.garbage import GarbageCollection
 
-    stopping = stop_requested(until_eof)
     how = Stopping.FOR_GOOD
 
     def restart_requested() -> None:
         nonlocal how
         how = Stopping.FOR_A_RESTART
-        stopping.set()
 
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, restart_requested)
+    stopping = stop_requested(until_eof, restart_requested)
     try:
         if not await _started(server, stopping):
             return
@@ -179,25 +177,31 @@ async def _started(server: Runnable, stopping: asyncio.Event) -> bool:
     return True
 
 
-def stop_requested(until_eof: bool) -> asyncio.Event:
+def stop_requested(until_eof: bool, restart_requested: Callable[[], None] | None = None) -> asyncio.Event:
     """Set by the first SIGTERM or SIGINT (a second one ends the process at once), and, where ``until_eof``, when
-    standard input ends. Call in a running event loop."""
+    standard input ends. Where ``restart_requested`` is given, SIGHUP counts as well, and it is called before; but not
+    where SIGHUP was ignored from the beginning, as by nohup. Call in a running event loop."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if restart_requested is not None and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
 
-    def signalled() -> None:
+    def signalled(number: signal.Signals) -> None:
+        if number is signal.SIGHUP and restart_requested is not None:
+            restart_requested()
         stopping.set()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
-            signal.signal(number, signal.SIG_DFL)
+        for each in numbers:
+            loop.remove_signal_handler(each)
+            signal.signal(each, signal.SIG_DFL)
 
     def readable() -> None:
         if not os.read(0, 4096):
             loop.remove_reader(0)
             stopping.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, signalled)
+    for number in numbers:
+        loop.add_signal_handler(number, signalled, number)
     if until_eof:
         try:
             loop.add_reader(0, readable)

@@ -17,7 +17,6 @@ from slotreeve_protocol.slot_messages import SlotWrite
 from slotreeve_events import schema
 from slotreeve_events.changed_services import ChangedServices, Gap, HeldRecords, Lapse
 from slotreeve_events.history_files import HistoryFiles
-from slotreeve_events.history_store import MOST_LETTERS
 from slotreeve_events.meta_events import MetaEvents
 from slotreeve_events.schema import HistoryNote
 from slotreeve_events.settings import HistorySettings
@@ -231,6 +230,7 @@ class ServerHistory(MetaEvents):
 
         def written(result: object, error: Exception | None) -> None:
             if error is not None:
+                self.lost += len(events) + sum(len(row.changes) for row in rows)
                 if str(error) != self._failure:
                     log.error("a part of the history is lost: %s", error)
                 since_ms = min((change.at_ms for row in rows for change in row.changes), default=now_ms)
@@ -320,7 +320,7 @@ class _Lines(logging.Handler):
         if record.name == log.name:
             return  # the history does not tell of itself: what the disk does not take cannot be told there
         try:
-            text = record.getMessage()[:MOST_LETTERS]
+            text = record.getMessage()[: schema.MOST_LETTERS]
         except Exception:  # noqa: BLE001 - whoever logs a line must not fail by it
             self.handleError(record)
             return

@@ -7,6 +7,7 @@ counted, what cannot be read is left out, and the time of both is a gap.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import logging
@@ -23,7 +24,7 @@ from slotreeve.errors import StorageError
 
 from slotreeve_events.changed_services import Gap, Lapse, ServiceRow
 from slotreeve_events.history_file import SUFFIX, HistoryFile, Missed, StoredEvent
-from slotreeve_events.schema import Event
+from slotreeve_events.schema import Event, encoded
 from slotreeve_events.settings import HistorySettings
 
 log = logging.getLogger("slotreeve.history")
@@ -35,8 +36,7 @@ CLOCK_STEP_MS = 60_000
 """A clock that was set back by less is waited for: times in one file rise."""
 PRIVATE = 0o700
 """Mode of a history's directory: registrations are in it with their payloads."""
-MOST_LETTERS = 4_000
-"""A longer text in an event is cut."""
+LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 UNREADABLE = "disk I/O error"
 """So the disk says, and may say of a file that is whole: it is left out, and stays."""
 PLACES_PER_MS = 1000
@@ -188,7 +188,7 @@ class HistoryStore:
             self.lost, rows, changes = self.lost + changes, (), 0
         place, self._place = self._place, self._place + len(events)  # given once, whatever becomes of the event
         try:
-            stored = [StoredEvent(place + n, e.at_ms, e.kind, _encoded(e)) for n, e in enumerate(events, 1)]
+            stored = [StoredEvent(place + n, e.at_ms, e.kind, encoded(e)) for n, e in enumerate(events, 1)]
             current = self._writable(now_ms, rows, stored)
             gaps: list[Missed] = [] if self._lack is None else [(*self._lack, None)]
             gaps += lapses
@@ -253,27 +253,29 @@ class HistoryStore:
             self._failure = str(error)
             log.error("the history cannot be written below %s, and the server goes on: %s", self._directory, error)
         current = self._current
-        if "full" in str(error):
+        if _is_full(error):
             if len(self._finished) > 1:
                 self._remove(self._finished.pop(0)[1])
         elif current is not None and (_is_damage(error) or not current.path.exists()):
             self._leave_out(current.begins_ms, current.path, error)
-        elif current is not None and isinstance(error, sqlite3.Error | OSError) and "locked" not in str(error):
+        elif current is not None and isinstance(error, sqlite3.Error | OSError) and _code(error) not in LOCKED:
             self._finish()
             if self._unwritten is not None:
                 self._finished.pop()
                 self._remove(self._unwritten)
 
     def _remove_old(self, now_ms: int) -> None:
+        """Remove what is too much, and of what is too old one file: the time may be that of a clock that was set wrong
+        for a moment, and each file that is finished makes room for one."""
         keep_ms, kept = now_ms - int(self._rules.keep_seconds * 1000), self._rules.most_bytes * (PARTS - 1) // PARTS
         sizes = {path: sum(_sizes_of(path)) for _, path in self._finished}
         # A file ends where the next one begins.
-        while self._finished and (
-            sum(sizes.values()) > kept or (len(self._finished) > 1 and self._finished[1][0] < keep_ms)
-        ):
+        is_old = len(self._finished) > 1 and self._finished[1][0] < keep_ms
+        while self._finished and (is_old or sum(sizes.values()) > kept):
             _, path = self._finished.pop(0)
             del sizes[path]
             self._remove(path)
+            is_old = False
         begins_ms = self.begins_ms
         self._gaps = [gap for gap in self._gaps if gap.file_ms >= begins_ms]
 
@@ -348,18 +350,15 @@ def _earliest(now_ms: int, rows: Sequence[ServiceRow], events: Sequence[StoredEv
     return min([now_ms, *(event.at_ms for event in events), *(c.at_ms for row in rows for c in row.changes)])
 
 
-def _encoded(event: Event) -> bytes:
-    """An event as JSON, with texts of others cut, and in UTF-8."""
-    with contextlib.suppress(UnicodeEncodeError):
-        body = msgspec.json.encode(event)
-        if len(body) <= MOST_LETTERS:
-            return body
-    texts = {
-        name: text[:MOST_LETTERS].encode("utf-8", "backslashreplace").decode()
-        for name in event.__struct_fields__
-        if isinstance(text := getattr(event, name), str)
-    }
-    return msgspec.json.encode(msgspec.structs.replace(event, **texts))
+def _code(error: Exception) -> int:
+    """What went wrong, as a number of SQLite's; 0: it was nothing of the database."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF if isinstance(error, sqlite3.Error) else 0
+
+
+def _is_full(error: Exception) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return _code(error) == sqlite3.SQLITE_FULL
 
 
 def _is_damage(error: Exception) -> bool:

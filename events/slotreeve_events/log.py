@@ -7,7 +7,7 @@ ones, and may leave a torn last line, which readers put aside.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from slotreeve.clock import Clock, Timer
@@ -68,12 +68,18 @@ class EventLog(MetaEvents):
         self._end_turn()
         waiting, self._waiting = self._waiting, []
         try:
-            self._segments.append(self._encoder.encode_lines(waiting))
+            self._segments.append(self._encoded(waiting))
         except OSError as error:
             self.lost += len(waiting)
             log.error("%d events are lost, %d since the start: %s", len(waiting), self.lost, error)
         if self._rotation is None:
             self._rotation = self._clock.call_later(SEGMENT_SECONDS, self._finish)
+
+    def _encoded(self, events: Sequence[Event]) -> bytes:
+        try:
+            return self._encoder.encode_lines(events)
+        except UnicodeEncodeError:  # a text that somebody else has made
+            return b"".join(schema.encoded(event) + b"\n" for event in events)
 
     def close(self) -> None:
         """Write the gathered events and finish the segment. Idempotent."""

@@ -6,6 +6,7 @@ Servers write events by this schema (:mod:`slotreeve_events.log`). The pipeline 
 
 from __future__ import annotations
 
+import contextlib
 from typing import Annotated
 
 import msgspec
@@ -14,6 +15,9 @@ from slotreeve.model.slots import Move
 
 VERSION = 1
 """Version of this schema. A reader puts events of a higher version aside."""
+
+MOST_LETTERS = 4_000
+"""A longer text in an event of the history is cut."""
 
 Small = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 """A number that fits in 32 bits. Readers with typed columns store it as such."""
@@ -188,3 +192,17 @@ QUIET_KINDS = ("pushed", "client_joined", "client_left", "loads")
 """Kinds that a busy cluster has very many of: they are shown where they are asked for."""
 USUAL_KINDS = tuple(kind for kind in HISTORY_KINDS if kind not in QUIET_KINDS)
 """The others."""
+
+
+def encoded(event: Event) -> bytes:
+    """An event as JSON, with texts of others cut, and in UTF-8."""
+    with contextlib.suppress(UnicodeEncodeError):
+        body = msgspec.json.encode(event)
+        if len(body) <= MOST_LETTERS:
+            return body
+    texts = {
+        name: text[:MOST_LETTERS].encode("utf-8", "backslashreplace").decode()
+        for name in event.__struct_fields__
+        if isinstance(text := getattr(event, name), str)
+    }
+    return msgspec.json.encode(msgspec.structs.replace(event, **texts))

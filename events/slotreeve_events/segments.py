@@ -1,11 +1,14 @@
 """The files of an event log: one directory for all servers of a machine, a series of segments for each process.
 
-A segment is called ``*.jsonl.open`` while its process writes it and ``*.jsonl`` once it is finished. Readers take
-finished segments only.
+A segment is called ``*.jsonl.open`` while its process writes it, which holds a lock on it, and ``*.jsonl`` once it is
+finished. Readers take finished segments only.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import glob
 import os
 from pathlib import Path
 
@@ -36,10 +39,12 @@ class Segments:
         self._descriptor: int | None = None
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            for stale in directory.glob(f"{self._name.rpartition('@')[0]}@*{OPEN}"):
-                stale.rename(stale.with_name(stale.name.removesuffix(OPEN) + FINISHED))
-        except OSError as error:
-            raise StorageError(f"events.path: {directory} cannot be written: {error.strerror}") from None
+            for left in directory.glob(f"{glob.escape(self._name.rpartition('@')[0])}@*{OPEN}"):
+                if not _is_written(left):
+                    left.rename(left.with_name(left.name.removesuffix(OPEN) + FINISHED))
+        except (OSError, ValueError) as error:  # ValueError: no file can have such a name
+            why = error.strerror if isinstance(error, OSError) else error
+            raise StorageError(f"events.path: {directory} cannot be written: {why}") from None
 
     def append(self, content: bytes) -> None:
         """Add whole lines to the present segment; finish it if it is full. Does not sync.
@@ -49,8 +54,11 @@ class Segments:
                 does not continue it.
         """
         if self._descriptor is None:
+            self._directory.mkdir(parents=True, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             self._descriptor = os.open(self._path(OPEN), flags, 0o644)
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         view = memoryview(content)
         try:
             while view:
@@ -72,11 +80,24 @@ class Segments:
         """Close the present segment and give it its final name. Does nothing if none is open. Raises OSError."""
         if self._descriptor is None:
             return
-        os.close(self._descriptor)
-        self._descriptor = None
-        self._path(OPEN).rename(self._path(FINISHED))
+        descriptor, self._descriptor = self._descriptor, None
+        path, finished = self._path(OPEN), self._path(FINISHED)
         self._number += 1
         self._written = 0
+        try:
+            os.close(descriptor)
+        finally:
+            path.rename(finished)
 
     def _path(self, suffix: str) -> Path:
         return self._directory / f"{self._name}-{self._number:06}{suffix}"
+
+
+def _is_written(path: Path) -> bool:
+    """Whether a living process writes the segment. Raises OSError."""
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

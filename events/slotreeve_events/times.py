@@ -30,15 +30,14 @@ def parse_time(name: str, text: str, now_ms: int, zone: tzinfo | None = None) ->
     if ago := _AGO.fullmatch(given):
         return now_ms - int(min(now_ms, 1000 * float(ago[1]) * _UNITS[ago[2]]))
     now = datetime.fromtimestamp(now_ms / 1000, zone)
-    now = now if now.tzinfo is not None else now.astimezone()
     try:
         if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?", given):
             hour, _, rest = given.partition(":")
             of_day = datetime.fromisoformat(f"{now:%Y-%m-%d}T{hour.zfill(2)}:{rest}")
-            found = of_day.replace(tzinfo=now.tzinfo)
-            return _ms(found if found <= now else found - timedelta(days=1))
+            found_ms = _ms(of_day.replace(tzinfo=zone))
+            return found_ms if found_ms <= now_ms else _ms((of_day - timedelta(days=1)).replace(tzinfo=zone))
         found = datetime.fromisoformat(text.strip())
-        return max(0, _ms(found if found.tzinfo is not None else found.replace(tzinfo=now.tzinfo)))
+        return max(0, _ms(found if found.tzinfo is not None else found.replace(tzinfo=zone)))
     except (ValueError, OverflowError):
         raise ModelError(f"{name} {text[:40]!r} is no time; {EXPECTED}") from None
 

@@ -82,13 +82,13 @@ class Catalogue:
         try:
             plugin = point.load()
             self.manager.register(plugin, name=name)
-        except Exception as error:  # noqa: BLE001 - a third party's import may raise anything; the catalogue reports it
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a third party's import may raise anything
             self.broken.append(Broken(point.name, source, f"does not import: {type(error).__name__}: {error}"))
             return
         try:
             self.manager.check_pending()
             offers = self._offers_of(name, source)
-        except Exception as error:  # noqa: BLE001 - as above
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
             self.manager.unregister(name=name)
             self.broken.append(Broken(point.name, source, _unknown_hook(error) or f"{type(error).__name__}: {error}"))
             return
@@ -103,6 +103,8 @@ class Catalogue:
                 for offer in implementation.function():
                     if not isinstance(offer, Offer):
                         raise PluginError(f"{hook} returned {offer!r}, which is not an Offer")
+                    if not isinstance(offer.name, str) or not issubclass(offer.options, Options):
+                        raise PluginError(f"{hook} returned {offer!r}; its name must be a text, its options of Options")
                     collected.append(Listed(port, offer, source))
         return collected
 
@@ -265,7 +267,7 @@ def _with_sources(points: Iterable[EntryPoint]) -> list[tuple[str, EntryPoint]]:
     return found
 
 
-def _unknown_hook(error: Exception) -> str | None:
+def _unknown_hook(error: BaseException) -> str | None:
     """The message for an error of ``check_pending``; None for any other error."""
     text = str(error)
     if not isinstance(error, pluggy.PluginValidationError) or "unknown hook" not in text:

@@ -31,7 +31,7 @@ WHOLE = "cluster.meta"
 class Section(BaseModel):
     """One table of the configuration: frozen, an unknown key is an error, and texts can be encoded in UTF-8."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", str_max_length=MAX_TEXT)
+    model_config = ConfigDict(frozen=True, extra="forbid", str_max_length=MAX_TEXT, allow_inf_nan=False)
 
 
 class PluginTables(BaseModel):
@@ -211,6 +211,8 @@ def _from_environment(variable: str, text: str) -> tuple[str, object]:
             return key.removesuffix("_file"), Path(text).read_text(encoding="utf-8").rstrip("\n")
         except OSError as error:
             raise ConfigError(f"environment {variable}: {text} cannot be read: {error.strerror}") from None
+        except ValueError as error:  # it is not UTF-8, or no file can have such a name
+            raise ConfigError(f"environment {variable}: {text!r} cannot be read as text: {error}") from None
     return key, read_value(text)
 
 
@@ -220,7 +222,7 @@ def read_value(text: str) -> object:
         try:
             parsed: object = json.loads(text)
             return parsed
-        except ValueError:
+        except (ValueError, RecursionError):
             return text
     return text
 

@@ -134,7 +134,7 @@ def _statements(server: SqlServer) -> int:
     if server.dialect == "postgres":
         from slotreeve_election_mysql.postgres import POSTGRES
 
-        session = POSTGRES.connect(server.dsn(), 5.0, 60.0)
+        session = POSTGRES.connect(server.dsn(), 5.0, 60.0, 30.0)
         # Every statement is a transaction of its own here.
         query = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
         session.query("SELECT pg_stat_clear_snapshot()")
@@ -142,7 +142,7 @@ def _statements(server: SqlServer) -> int:
     else:
         from slotreeve_election_mysql.mysql import MYSQL
 
-        session = MYSQL.connect(server.dsn(), 5.0, 60.0)
+        session = MYSQL.connect(server.dsn(), 5.0, 60.0, 30.0)
         count = int(str(session.query("SHOW GLOBAL STATUS LIKE 'Questions'")[0][1]))
     session.close()
     return count

@@ -7,9 +7,10 @@ import logging
 from collections.abc import Callable
 
 import pytest
+from slotreeve.errors import NotLeader
 from slotreeve_conformance.ensemble import Ensemble
 from slotreeve_election_fle.disk_watch import LONGEST_WRITE_SECONDS
-from slotreeve_election_fle.election import FleElection
+from slotreeve_election_fle.election import CLOSE_SECONDS, FleElection
 
 Play = Callable[..., None]
 
@@ -99,6 +100,45 @@ def test_a_disk_that_hangs_takes_one_follower_out_and_the_others_go_on(play: Pla
             await ensemble.write(leader, f"k{number}", b"v")
             await asyncio.sleep(LONGEST_WRITE_SECONDS / 50)
         assert ensemble.leading() == [leader]
+
+    play(scenario)
+
+
+def test_a_leader_whose_disk_hangs_gives_up_the_lead_and_takes_part_again_once_it_answers(play: Play) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        await ensemble.start()
+        leader = await ensemble.agreed()
+        await ensemble.write(leader, "a", b"1")
+        slow(ensemble, 4 * LONGEST_WRITE_SECONDS, leader)
+        with pytest.raises(NotLeader, match="has not taken a write for 30 s"):
+            await asyncio.wait_for(ensemble.write(leader, "b", b"2"), LONGEST_WRITE_SECONDS + 5)
+        slow(ensemble, 0.0, leader)
+        await asyncio.sleep(5)
+        (successor,) = ensemble.leading()
+        assert successor != leader
+        await ensemble.write(successor, "c", b"3")
+        await asyncio.sleep(4 * LONGEST_WRITE_SECONDS)
+        assert ensemble.leading() == [successor]
+        assert ensemble.election(leader).state.keys() == ensemble.election(successor).state.keys()
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("is_writing", [True, False])
+def test_a_leader_whose_disk_hangs_stops_nevertheless(play: Play, is_writing: bool) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        await ensemble.start()
+        leader = await ensemble.agreed()
+        slow(ensemble, 1e9, leader)
+        writing = asyncio.create_task(ensemble.write(leader, "a", b"1")) if is_writing else None
+        await asyncio.sleep(1)
+        await asyncio.wait_for(ensemble.election(leader).stop(), LONGEST_WRITE_SECONDS + CLOSE_SECONDS + 5)
+        if writing is not None:
+            with pytest.raises(NotLeader):
+                await writing
+        others = [name for name in ensemble.names if name != leader]
+        await asyncio.sleep(5)
+        assert [name for name in others if ensemble.election(name).leadership().leading]
 
     play(scenario)
 

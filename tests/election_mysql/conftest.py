@@ -97,7 +97,7 @@ def mariadb() -> SqlServer:
 @pytest.fixture
 def admin(dialect: str, server: SqlServer) -> Iterator[Session]:
     """A session of the account that owns everything."""
-    session = (POSTGRES if dialect == "postgres" else MYSQL).connect(server.dsn(), 10.0, 600.0)
+    session = (POSTGRES if dialect == "postgres" else MYSQL).connect(server.dsn(), 10.0, 600.0, 30.0)
     yield session
     session.close()
 

@@ -189,7 +189,7 @@ def play(
     ``times``: of the election. ``is_set_back``: the scenario changes the tables behind the nodes' back, and checks by
     itself what must hold.
     """
-    session = DIALECTS[server.dialect].connect(server.dsn(), 30.0, 600.0)
+    session = DIALECTS[server.dialect].connect(server.dsn(), 30.0, 600.0, 30.0)
     names = [f"meta-{number}" for number in range(1, nodes + 1)]
 
     async def main() -> None:

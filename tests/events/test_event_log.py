@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from pathlib import Path
 
@@ -92,6 +93,9 @@ def test_segments_are_finished_when_they_are_full_and_when_their_server_starts_a
             first.flush()
         first.registration(RECORD)
         first.flush()
+        descriptor = first._segments._descriptor
+        assert descriptor is not None
+        os.close(descriptor)  # as where the process is killed
 
     virtual_time.run(scenario)
     assert len(list(tmp_path.glob("*.jsonl"))) == 3
@@ -149,9 +153,22 @@ def test_a_disk_that_fails_loses_events_but_does_not_stop_the_server(tmp_path: P
         directory = tmp_path / "events"
         log = EventLog(Segments(directory, NODE.process_id, 1_000), NODE, LoopClock(), EventSettings())
         directory.rmdir()
+        directory.write_text("a file in its place")
         log.registration(RECORD)
         log.flush()
         assert log.lost == 1
         log.close()
 
     virtual_time.run(scenario)
+
+
+def test_a_text_that_is_no_utf_8_costs_none_of_the_events_beside_it(tmp_path: Path) -> None:
+    async def scenario(_rng: random.Random) -> None:
+        log = EventLog(Segments(tmp_path, NODE.process_id, 1_000_000), NODE, LoopClock(), EventSettings())
+        log.registration(RECORD)
+        log.slotreeve_node_left(NODE, "stopped by \ud800")
+        log.registration(RECORD)
+        log.close()
+
+    virtual_time.run(scenario)
+    assert [event.kind for event in read(tmp_path)] == ["registered", "node_left", "registered"]

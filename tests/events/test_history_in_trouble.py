@@ -197,8 +197,13 @@ def test_a_write_that_fails_in_the_end_does_not_keep_the_next_ones_from_being_wr
     server.write(START + 1, [event(START)])
     assert server.files._current is not None
     database = server.files._current._database
-    database.execute("CREATE TRIGGER full BEFORE INSERT ON gaps BEGIN SELECT raise(FAIL, 'disk is full'); END")
+    database.execute("CREATE TABLE filler (x)")
+    database.execute(
+        "CREATE TRIGGER full BEFORE INSERT ON gaps BEGIN INSERT INTO filler VALUES (randomblob(1000000)); END"
+    )
+    database.execute("PRAGMA max_page_count = 1")  # no more than it has now
     server.files.write(START + 1000, [], [event(START + 500, reason="lost")], Gap(START + 100, START + 900, 7))
+    database.execute("PRAGMA max_page_count = 100000")
     database.execute("DROP TRIGGER full")
     assert not server.files.write(START + 2000, [], [event(START + 1500, reason="kept")])
     found, _ = server.files.events(0, FAR, (), 0, 10, newest_first=False)
@@ -381,4 +386,38 @@ def test_changes_of_one_service_are_taken_in_parts_that_lose_nothing(tmp_path: P
     assert sizes == [[2], [2], [1]]
     assert not changed
     assert len(files.state(A, FAR).records) == 5
+    files.close()
+
+
+def test_a_clock_that_is_wrong_for_a_moment_costs_one_part_of_the_history(tmp_path: Path) -> None:
+    files = HistoryFiles(tmp_path, HistorySettings(), START)
+    now = START
+    for _ in range(44):
+        now += HOUR // 2
+        files.write(now, (), [event(now, "node_joined")])
+    before = len(files_of(tmp_path))
+    files.write(now + 400 * 24 * HOUR, (), [event(now, "node_left")])
+    files.write(now + SECOND, (), [event(now, "node_joined")])
+    assert len(files_of(tmp_path)) >= before - 1
+    files.close()
+    wrong = HistoryFiles(tmp_path, HistorySettings(), now + 400 * 24 * HOUR)
+    wrong.close()
+    assert len(files_of(tmp_path)) >= before - 2
+
+
+def test_a_directory_whose_name_says_full_is_none_that_is(tmp_path: Path) -> None:
+    directory = tmp_path / "fullstack"
+    files = HistoryFiles(directory, HistorySettings(keep_seconds=1e6), START)
+    now = START
+    for _ in range(6):
+        now += 40 * HOUR
+        files.write(now, (), [event(now, "node_joined")])
+    now += SECOND
+    files.write(now, (), [event(now, "node_joined")])
+    files_of(directory)[-1].unlink()
+    before = len(files_of(directory))
+    for _ in range(50):
+        now += SECOND
+        files.write(now, (), [event(now, "node_joined")])
+    assert (files.lost, len(files_of(directory)) >= before) == (1, True)
     files.close()

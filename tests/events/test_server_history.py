@@ -19,8 +19,7 @@ from slotreeve_conformance import virtual_time
 from slotreeve_events.changed_services import HeldRecords
 from slotreeve_events.history import MOST_LAPSES, MOST_QUESTIONS, ServerHistory, Work, Worked
 from slotreeve_events.history_files import HistoryFiles
-from slotreeve_events.history_store import MOST_LETTERS
-from slotreeve_events.schema import HistoryNote
+from slotreeve_events.schema import MOST_LETTERS, HistoryNote
 from slotreeve_events.settings import HistorySettings
 from slotreeve_machines.beside import InTurn
 from slotreeve_protocol.history_messages import KnownState

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -67,3 +68,20 @@ def test_nothing_is_before_1970(text: str) -> None:
 @pytest.mark.parametrize("at_ms", [1 << 62, -(1 << 62)])
 def test_a_moment_that_no_calendar_has_is_shown_as_a_number(at_ms: int) -> None:
     assert shown_time(at_ms, UTC) == f"{at_ms} ms"
+
+
+def test_a_time_of_this_machine_is_read_as_it_was_shown_whatever_the_season_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        for now in (datetime(2026, 10, 25, 7, 0, tzinfo=UTC), datetime(2027, 1, 15, 12, 0, tzinfo=UTC)):
+            now_ms = round(1000 * now.timestamp())
+            for hours in (1, 12, 24 * 30, 24 * 200):
+                moment_ms = now_ms - hours * 3_600_000
+                assert parse_time("--at", shown_time(moment_ms), now_ms) == moment_ms
+        winter_ms = round(1000 * datetime(2026, 10, 25, 7, 0, tzinfo=UTC).timestamp())
+        summer = datetime(2026, 10, 24, 18, 0, tzinfo=UTC)  # 20:00 there
+        assert parse_time("--at", "20:00", winter_ms) == round(1000 * summer.timestamp())
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -160,11 +160,25 @@ def test_two_offers_of_one_name_are_refused_with_both_sources(install: Install) 
         Catalogue.load([first, second])
 
 
-def test_a_plugin_that_cannot_be_imported_is_broken_and_is_an_error_only_if_it_is_chosen(install: Install) -> None:
-    catalogue = Catalogue.load([install("bad", "import there_is_no_such_module"), install("good", GOOD)])
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [("import there_is_no_such_module", "ModuleNotFoundError"), ("import sys; sys.exit('needs libfoo')", "SystemExit")],
+)
+def test_a_plugin_that_cannot_be_imported_is_broken_and_is_an_error_only_if_it_is_chosen(
+    install: Install, source: str, kind: str
+) -> None:
+    catalogue = Catalogue.load([install("bad", source), install("good", GOOD)])
     assert catalogue.names(Port.SLOT_FUNCTION) == ["good"]
-    with pytest.raises(PluginError, match=r"'bad' .* is broken: does not import: ModuleNotFoundError"):
+    with pytest.raises(PluginError, match=rf"'bad' .* is broken: does not import: {kind}"):
         find_and_build(catalogue, "bad")
+
+
+@pytest.mark.parametrize("offer", ["Offer(None, None, 'x')", "Offer('bad', None, 'x', dict)"])
+def test_an_offer_without_a_name_or_with_other_options_makes_the_plugin_broken(install: Install, offer: str) -> None:
+    source = "from slotreeve.offers import Offer\n" + NOT_AN_OFFER.replace('"{name}"', offer)
+    catalogue = Catalogue.load([install("odd", source), install("good", GOOD)])
+    assert catalogue.names(Port.SLOT_FUNCTION) == ["good"]
+    assert "its name must be a text, its options of Options" in catalogue.broken[0].reason
 
 
 def test_a_misspelt_hook_makes_the_plugin_broken_and_names_the_right_one(install: Install) -> None:

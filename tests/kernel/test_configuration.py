@@ -24,6 +24,7 @@ from slotreeve.offers import Port
 
 class Engine(Section):
     speed: int = 1
+    weight: float = 1.0
     colour: str = "red"
 
 
@@ -92,7 +93,7 @@ def test_a_variable_may_name_a_file_that_holds_the_value(tmp_path: Path) -> None
     ("flags", "message"),
     [
         ({"engine.sped": "1"}, r"engine\.sped \(flag for engine\.sped\): unknown key 'sped'; did you mean 'speed'\?"),
-        ({"engine.xyz": "1"}, "unknown key 'xyz'; known: colour, speed"),
+        ({"engine.xyz": "1"}, "unknown key 'xyz'; known: colour, speed, weight"),
         ({"engine.speed": "fast"}, r"engine\.speed \(flag for engine\.speed\): .*\(got 'fast'\)"),
         ({"motor.speed": "1"}, "unknown key 'motor'"),
         ({"engine.speed": "fast", "wheels.x": "1"}, r"got 'fast'.*; wheels\.x .*unknown key 'x'"),
@@ -178,3 +179,16 @@ def test_a_choice_cannot_be_changed() -> None:
     assert PluginChoice(use="even").table("even") == {}
     with pytest.raises(ValueError, match="frozen"):
         PluginChoice(use="even").use = "default"
+
+
+def test_a_file_of_a_variable_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"\xff")
+    for name in (str(tmp_path / "secret"), "a\0b"):
+        with pytest.raises(ConfigError, match=r"environment SLOTREEVE__ENGINE__COLOUR_FILE: .* cannot be read"):
+            load(environment={"SLOTREEVE__ENGINE__COLOUR_FILE": name})
+
+
+def test_values_that_are_nested_too_deeply_or_are_no_number_are_refused_in_words() -> None:
+    for value in ("[" * 100_000, "nan", "inf"):
+        with pytest.raises(ConfigError, match=r"engine\.weight"):
+            load(environment={"SLOTREEVE__ENGINE__WEIGHT": value})

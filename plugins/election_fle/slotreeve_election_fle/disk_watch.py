@@ -14,7 +14,8 @@ SLOW_SECONDS = 0.1
 WARNING_PAUSE_SECONDS = 60.0
 """Between two warnings about slow writes."""
 LONGEST_WRITE_SECONDS = 30.0
-"""A write that takes longer counts as stuck: other servers are not asked to wait for it any more."""
+"""A write that takes longer counts as stuck: other servers are not asked to wait for it any more, and this one stands
+aside until it is done."""
 
 
 class DiskWatch:
@@ -25,10 +26,12 @@ class DiskWatch:
         slowest_seconds: the longest write.
     """
 
-    def __init__(self, clock: Clock, interval: float, still_writing: Callable[[], None]) -> None:
-        """``still_writing`` is called about every ``interval`` seconds during a write that takes longer, unless it is
-        stuck. (Many short writes in a row call nothing.)"""
-        self._clock, self._interval, self._still_writing = clock, interval, still_writing
+    def __init__(
+        self, clock: Clock, interval: float, still_writing: Callable[[], None], stuck: Callable[[], None]
+    ) -> None:
+        """``still_writing`` is called about every ``interval`` seconds during a write that takes longer, and ``stuck``
+        once it is stuck. (Many short writes in a row call nothing.)"""
+        self._clock, self._interval, self._still_writing, self._stuck = clock, interval, still_writing, stuck
         self._began: float | None = None
         self._is_armed = False
         self._warns_from = 0.0
@@ -69,5 +72,8 @@ class DiskWatch:
         self._is_armed = self._began is not None
         if self._began is not None:
             self._clock.call_later(self._interval, self._look)
-            if self._interval / 2 <= self._clock.now() - self._began <= LONGEST_WRITE_SECONDS:
+            seconds = self._clock.now() - self._began
+            if seconds > LONGEST_WRITE_SECONDS:
+                self._stuck()
+            elif seconds >= self._interval / 2:
                 self._still_writing()

@@ -20,7 +20,7 @@ from slotreeve_election_fle.allowance import AllowanceByName
 from slotreeve_election_fle.connections import Addresses, Connections
 from slotreeve_election_fle.disk import Disk
 from slotreeve_election_fle.disk_order import DiskOrder
-from slotreeve_election_fle.disk_watch import DiskWatch
+from slotreeve_election_fle.disk_watch import LONGEST_WRITE_SECONDS, DiskWatch
 from slotreeve_election_fle.effects import (
     Applied,
     DiskWrite,
@@ -48,9 +48,11 @@ log = logging.getLogger("slotreeve.election.fle")
 
 WRITES_A_TURN = 250
 PAUSE_SECONDS = 1.0
+"""A node whose disk refused a write, or whose state machine failed, stands aside for this long."""
+CLOSE_SECONDS = 5.0
+"""A node that stops waits so long for its disk."""
 TRIAL, TRIAL_WRITES = "trial", 5
 """The file that is written, so many times, to try a directory out."""
-"""A node whose disk refused a write, or whose state machine failed, stands aside for this long."""
 
 
 class FleElection:
@@ -105,7 +107,9 @@ class FleElection:
         process = f"{context.node}@{context.rng.getrandbits(48):012x}"
         hello = Hello(context.cluster, context.node, Role.META, process, addresses.announced)
         self._driver: Driver[Event, Effect] = Driver(self._clock, self, DiskOrder())
-        self.disk_watch = DiskWatch(self._clock, timing.ping, lambda: self._driver.take(StillWriting()))
+        self.disk_watch = DiskWatch(
+            self._clock, timing.ping, lambda: self._driver.take(StillWriting()), self._disk_is_stuck
+        )
         self._connections = Connections(addresses, self._transport, hello, self._clock, self._driver.take)
         self.announced: Mapping[str, str] = self._connections.announced
         self._report = LeadershipReport()
@@ -256,8 +260,13 @@ class FleElection:
         worker, storage = self._worker, self._storage
         self._worker = self._storage = None
         if worker is not None and storage is not None:
-            await worker.close()
-            storage.close()
+            try:
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await worker.close()
+            except TimeoutError:
+                log.error("election: the directory %s is not closed: its disk does not answer", self._data_dir)
+            else:
+                storage.close()
 
     # --- Performer ---------------------------------------------------------------------------------------------------
 
@@ -311,6 +320,12 @@ class FleElection:
 
         written.when_finished(end)
         return pending
+
+    def _disk_is_stuck(self) -> None:
+        if self._member is not None:
+            why = f"the disk of {self._data_dir} has not taken a write for {LONGEST_WRITE_SECONDS:g} s"
+            log.error("ALARM: election: %s; this server stands aside until it has", why)
+            self._stand_aside(why)
 
     def _change(self, leader: str | None, term: int, leading: bool, cause: str) -> None:
         if not leading:

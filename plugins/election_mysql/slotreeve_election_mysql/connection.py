@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar, cast
 
 from slotreeve.clock import Clock
-from slotreeve.errors import ElectionError, RequestTimeout, TransportError
+from slotreeve.errors import ElectionError, RequestTimeout, SlotreeveError, TransportError, Unreachable
 
 from slotreeve_election_mysql.database_server import DatabaseServer
 
@@ -117,7 +117,10 @@ class DatabaseConnection:
 
     async def _call(self, work: Callable[[Session], T], timeout_seconds: float, what: str) -> T:
         if self._worker is None:
-            self._worker = _Worker(self._name, self._connect)
+            try:
+                self._worker = _Worker(self._name, self._connect)
+            except RuntimeError as error:  # this process may start no thread now
+                raise self._unusable(error) from None
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
 
@@ -125,7 +128,7 @@ class DatabaseConnection:
             if future.done():
                 return
             if error is not None:
-                future.set_exception(error)
+                future.set_exception(error if isinstance(error, SlotreeveError) else self._unusable(error))
             else:
                 future.set_result(cast(T, value))
 
@@ -149,6 +152,10 @@ class DatabaseConnection:
             raise
         finally:
             timer.cancel()
+
+    def _unusable(self, error: Exception) -> Unreachable:
+        """What stands for an error that is none of the database: this process may have no descriptor or thread left."""
+        return Unreachable(f"{self.place}: no connection can be used: {type(error).__name__}: {error}")
 
     def abort(self) -> None:
         """Drop the connection without a message to the server; the next call makes another."""

@@ -27,7 +27,9 @@ class Dialect:
             waits no longer for a lock than the first number of seconds, and the server ends a connection that is
             unused for the second number: a machine that was lost, or a process that is frozen within a transaction,
             must not keep the row from the others.
-        connect: opens a session with these settings.
+        connect: opens a session with these settings, within the third number of seconds, of which each host or address
+            that is tried has its share.
+        hosts: how many hosts a connection string names.
     """
 
     name: str
@@ -39,7 +41,8 @@ class Dialect:
     session_settings: Callable[[float, float], Sequence[str]]
     ddl: tuple[str, ...]
     place: Callable[[str], str]
-    connect: Callable[[str, float, float], Session]
+    connect: Callable[[str, float, float, float], Session]
+    hosts: Callable[[str], int]
 
 
 @dataclass(frozen=True)

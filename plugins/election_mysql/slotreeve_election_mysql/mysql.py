@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import math
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -16,7 +17,6 @@ from slotreeve.errors import ConfigError, ConnectionLost, ElectionError, Refused
 from slotreeve_election_mysql.connection import Parameter, Record, Session, SqlResult, SqlStatement
 from slotreeve_election_mysql.database_server import DatabaseServer
 from slotreeve_election_mysql.dialect import Dialect
-from slotreeve_election_mysql.timing import connect_seconds
 
 DDL = (
     """CREATE TABLE IF NOT EXISTS {lock} (
@@ -105,7 +105,12 @@ def place(dsn: str) -> str:
     return f"MySQL at {address.host}:{address.port}, database {address.database}"
 
 
-def connect(dsn: str, timeout_seconds: float, idle_seconds: float) -> Session:
+def hosts(dsn: str) -> int:
+    """A connection string names one host. It may have several addresses, which share its time."""
+    return 1
+
+
+def connect(dsn: str, timeout_seconds: float, idle_seconds: float, connect_seconds: float) -> Session:
     """Open a session that commits each statement; see :class:`slotreeve_election_mysql.dialect.Dialect`."""
     address = parse(dsn)
     tls = {"ssl_verify_cert": True, "ssl_verify_identity": True} if address.tls else {}
@@ -120,7 +125,7 @@ def connect(dsn: str, timeout_seconds: float, idle_seconds: float) -> Session:
             charset="utf8mb4",
             autocommit=True,
             client_flag=MULTI_STATEMENTS,
-            connect_timeout=math.ceil(connect_seconds(timeout_seconds)),
+            connect_timeout=connect_seconds / _addresses(address),
             read_timeout=seconds,
             write_timeout=seconds,
             **address.tls,
@@ -150,6 +155,14 @@ def session_settings(timeout_seconds: float, idle_seconds: float) -> Sequence[st
         "SET SESSION " + ", ".join(f"{key} = {value}" for key, value in settings.items()),
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     )
+
+
+def _addresses(address: Address) -> int:
+    """How many addresses the driver will try, one after the other."""
+    try:
+        return len(socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM))
+    except OSError:
+        return 1  # the driver says what is wrong
 
 
 def _server(variables: Mapping[str, str]) -> DatabaseServer:
@@ -271,4 +284,5 @@ MYSQL = Dialect(
     ddl=DDL,
     place=place,
     connect=connect,
+    hosts=hosts,
 )

@@ -45,6 +45,8 @@ class NotificationLoop:
                 await self._notifier.release()
             except SlotreeveError as error:
                 log.info("election: there are no notifications for a while: %s", error)
+            except Exception:
+                log.exception("election: there are no notifications for a while, for an unknown reason")
             # Two followers of a leader that does not hold the lock must not pass it to and fro.
             await self._clock.sleep(self._timing.lease * self._rng.uniform(0.8, 1.2))
 

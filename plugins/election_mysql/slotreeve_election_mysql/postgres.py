@@ -15,7 +15,6 @@ from slotreeve.errors import ConfigError, ConnectionLost, ElectionError, Refused
 from slotreeve_election_mysql.connection import Parameter, Record, Session, SqlResult, SqlStatement
 from slotreeve_election_mysql.database_server import DatabaseServer
 from slotreeve_election_mysql.dialect import Dialect
-from slotreeve_election_mysql.timing import connect_seconds
 
 DDL = (
     """CREATE TABLE IF NOT EXISTS {lock} (
@@ -73,16 +72,22 @@ def place(dsn: str) -> str:
     return f"PostgreSQL at {host}:{port}, database {parts.get('dbname') or parts.get('user')}"
 
 
-def connect(dsn: str, timeout_seconds: float, idle_seconds: float) -> Session:
+def hosts(dsn: str) -> int:
+    """How many hosts a connection string names."""
+    given = conninfo_to_dict(dsn)
+    return str(given.get("host") or given.get("hostaddr") or "").count(",") + 1
+
+
+def connect(dsn: str, timeout_seconds: float, idle_seconds: float, connect_seconds: float) -> Session:
     """Open a session that commits each statement; see :class:`slotreeve_election_mysql.dialect.Dialect`."""
     given = conninfo_to_dict(dsn)
     flags = " ".join(f"-c {setting}" for setting in session_settings(timeout_seconds, idle_seconds))
     more = {}
-    if "," in str(given.get("host") or given.get("hostaddr") or "") and not given.get("target_session_attrs"):
+    if hosts(dsn) > 1 and not given.get("target_session_attrs"):
         more["target_session_attrs"] = "primary"
     conninfo = make_conninfo(
         dsn,
-        connect_timeout=max(2, math.ceil(connect_seconds(timeout_seconds))),
+        connect_timeout=max(2, int(connect_seconds / hosts(dsn))),
         tcp_user_timeout=math.ceil(timeout_seconds * 1000),
         application_name=given.get("application_name") or "slotreeve election",
         options=f"{given.get('options') or ''} {flags}".strip(),
@@ -227,4 +232,5 @@ POSTGRES = Dialect(
     ddl=DDL,
     place=place,
     connect=connect,
+    hosts=hosts,
 )

@@ -42,12 +42,13 @@ class SqlLockTable:
         self._place = f"{dialect.place(dsn)}, table {tables.lock_table}"
         self._statements = Statements(dialect, tables)
         self._seen = ServersSeen()
+        seconds = connect_seconds(timing.timeout, dialect.hosts(dsn))
         self._connection = DatabaseConnection(
             "slotreeve-lock-table",
-            lambda: self._checked(dialect.connect(dsn, timing.timeout, timing.lease)),
+            lambda: self._checked(dialect.connect(dsn, timing.timeout, timing.lease, seconds)),
             self._place,
             clock,
-            connect_seconds(timing.timeout),
+            seconds,
         )
         self._opening = SqlOpening(dialect, tables, self._connection, timing, clock)
 
@@ -197,13 +198,13 @@ class SqlNotifier:
         # Names of MySQL's locks have at most 64 characters, and are shared by all databases of a server.
         text = "/".join((tables.lock_table, *tables.key))
         self._name = f"slotreeve {hashlib.sha256(text.encode()).hexdigest()[:32]}"
-        longest = QUEUE_SECONDS + timing.timeout
+        longest, seconds = QUEUE_SECONDS + timing.timeout, connect_seconds(timing.timeout, dialect.hosts(dsn))
         self._connection = DatabaseConnection(
             "slotreeve-notifier",
-            lambda: dialect.connect(dsn, longest, 3 * longest),
+            lambda: dialect.connect(dsn, longest, 3 * longest, seconds),
             dialect.place(dsn),
             clock,
-            connect_seconds(timing.timeout),
+            seconds,
         )
 
     async def acquire(self, wait_seconds: float) -> bool:

@@ -15,9 +15,14 @@ CONNECT_TIMEOUTS = 3.0
 """Time-outs of a statement that connecting may take: with TLS and a log-in it has up to eight round trips."""
 
 
-def connect_seconds(timeout_seconds: float) -> float:
-    """For how long a node tries to connect, where a statement may take so long."""
-    return CONNECT_TIMEOUTS * timeout_seconds
+HOST_SECONDS = 2.5
+"""Least time for connecting to each of several hosts: libpq tries none for less than 2 s."""
+
+
+def connect_seconds(timeout_seconds: float, hosts: int = 1) -> float:
+    """For how long a node tries to connect, where a statement may take so long, and so many hosts are named: each has
+    its share, so that one that does not answer leaves time for the next one."""
+    return max(CONNECT_TIMEOUTS * timeout_seconds, HOST_SECONDS * hosts if hosts > 1 else 0.0)
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ class ServerStore(RestorableStore):
 
     async def _run(self, work: Callable[[Session], T]) -> T:
         def run() -> T:
-            session = self._dialect.connect(self._server.dsn(), 10.0, 600.0)
+            session = self._dialect.connect(self._server.dsn(), 10.0, 600.0, 30.0)
             try:
                 return work(session)
             finally:

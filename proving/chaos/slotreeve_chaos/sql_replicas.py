@@ -96,11 +96,11 @@ class MariaDbReplica(MariaDbServer):
 
 
 class _Connect(Protocol):
-    def __call__(self, dsn: str, timeout_seconds: float, idle_seconds: float, /) -> Session: ...
+    def __call__(self, dsn: str, timeout_seconds: float, idle_seconds: float, connect_seconds: float, /) -> Session: ...
 
 
 def _tell(connect: _Connect, dsn: str, *statements: str) -> None:
-    session = connect(dsn, 30.0, 60.0)
+    session = connect(dsn, 30.0, 60.0, 30.0)
     try:
         for statement in statements:
             session.execute(statement)

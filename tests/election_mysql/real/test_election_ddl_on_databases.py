@@ -17,7 +17,7 @@ from slotreeve_election_mysql.postgres import POSTGRES
 def test_the_election_runs_on_the_printed_tables(
     dialect: str, server: SqlServer, tables: Mapping[str, object], build: Callable[..., LockElection]
 ) -> None:
-    session = (POSTGRES if dialect == "postgres" else MYSQL).connect(server.dsn(), 10.0, 600.0)
+    session = (POSTGRES if dialect == "postgres" else MYSQL).connect(server.dsn(), 10.0, 600.0, 30.0)
     for statement in election_ddl.ddl(dialect, tables).split(";\n"):
         if statement:
             session.execute(statement)

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.processes
 
 def test_one_session_at_a_time_has_the_lock_of_a_name(dialect: str, server: SqlServer) -> None:
     def connect() -> Session:
-        return (POSTGRES if dialect == "postgres" else MYSQL).connect(server.dsn(), 10.0, 600.0)
+        return (POSTGRES if dialect == "postgres" else MYSQL).connect(server.dsn(), 10.0, 600.0, 30.0)
 
     first, second = connect(), connect()
     assert first.lock("tables of a cluster", 5.0)

@@ -110,7 +110,7 @@ class Secured:
         return f"{dsn}?ssl_ca={issuer}"
 
     def session(self, dsn: str) -> Session:
-        return DIALECTS[self.dialect].connect(dsn, 10.0, 600.0)
+        return DIALECTS[self.dialect].connect(dsn, 10.0, 600.0, 30.0)
 
     def cipher(self, session: Session) -> str:
         if self.front is not None:

@@ -49,7 +49,7 @@ async def replicated(build: Build, replica: Replica, key: str) -> None:
     """Wait until the change has reached the replica."""
 
     def has_it() -> bool:
-        session = DIALECTS[replica.dialect].connect(replica.dsn(), 10.0, 60.0)
+        session = DIALECTS[replica.dialect].connect(replica.dsn(), 10.0, 60.0, 30.0)
         try:
             return bool(session.query("SELECT 1 FROM slotreeve_meta_state WHERE state_key = %s", (key.encode(),)))
         except SlotreeveError:
