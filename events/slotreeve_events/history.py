@@ -16,6 +16,7 @@ from slotreeve_protocol.slot_messages import SlotWrite
 
 from slotreeve_events import schema
 from slotreeve_events.changed_services import ChangedServices, Gap, HeldRecords, Lapse
+from slotreeve_events.disk_jobs import CLOSE_SECONDS, DiskJobs, Run, Work, Worked
 from slotreeve_events.history_files import HistoryFiles
 from slotreeve_events.meta_events import MetaEvents
 from slotreeve_events.schema import HistoryNote
@@ -35,13 +36,6 @@ MOST_LINES = 200
 """So many lines of the log are kept of one interval."""
 MOST_QUESTIONS = 32
 """So many questions may wait for the disk; others are refused."""
-CLOSE_SECONDS = 5.0
-"""A server that stops waits so long for the disk."""
-
-Work = Callable[[], object]
-Worked = Callable[[object, Exception | None], None]
-Run = Callable[[Work, Worked], None]
-"""Runs work that blocks beside the event loop, and calls back on it; see :class:`slotreeve_machines.beside.Beside`."""
 T = TypeVar("T")
 NO_REASONS: Mapping[str, str] = {}
 OTHERS = ""
@@ -61,15 +55,13 @@ class ServerHistory(MetaEvents):
 
     def __init__(self, files: HistoryFiles, node: Node, clock: Clock, run: Run, rules: HistorySettings) -> None:
         super().__init__()
-        self._files, self._clock, self._run, self._rules = files, clock, run, rules
+        self._files, self._clock, self._rules = files, clock, rules
         self._name, self._process_id = node.name, node.process_id
         self._services = ChangedServices(int(rules.changes_per_second * WAITING_SECONDS))
         self._events: list[HistoryNote] = []
         self._pushed: dict[str, HistoryNote] = {}
         self._lines = _Lines()
-        self._jobs: deque[Callable[[], tuple[Work, Worked]]] = deque()
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._disk = DiskJobs(run)
         self._questions = 0
         self._failure = ""
         self._ended_gap: Gap | None = None
@@ -106,14 +98,14 @@ class ServerHistory(MetaEvents):
         logging.getLogger("slotreeve").removeHandler(self._lines)
 
     async def _write_all(self) -> None:
-        await self._idle.wait()
+        await self._disk.all_done()
         self._end_lapses(list(self._lapsing))
         while self._has_news():
             self._end_gap(sys.maxsize)
-            self._begin(self._writing)
-            await self._idle.wait()
-        self._begin(lambda: (self._files.close, lambda result, error: None))
-        await self._idle.wait()
+            self._disk.begin(self._writing)
+            await self._disk.all_done()
+        self._disk.begin(lambda: (self._files.close, lambda result, error: None))
+        await self._disk.all_done()
 
     @property
     def lost_in_all(self) -> int:
@@ -188,8 +180,8 @@ class ServerHistory(MetaEvents):
         self._timer = self._clock.call_later(self._rules.flush_seconds, self._tick)
         self._end_gap(self._most)
         self._end_lapses(self.complete_of(self._lapsing))
-        if self._has_news() and self._idle.is_set():
-            self._begin(self._writing)
+        if self._has_news() and self._disk.is_idle:
+            self._disk.begin(self._writing)
 
     def _end_gap(self, few: int) -> None:
         """End the gap where there were at most so many changes in the last interval."""
@@ -247,27 +239,6 @@ class ServerHistory(MetaEvents):
 
         return lambda: self._files.write(now_ms, rows, events, gap, lapses), written
 
-    def _begin(self, job: Callable[[], tuple[Work, Worked]]) -> None:
-        """Run a job when the ones before are done. What it works on is gathered when its turn comes."""
-        self._jobs.append(job)
-        if self._idle.is_set():
-            self._idle.clear()
-            self._next()
-
-    def _next(self) -> None:
-        work, worked = self._jobs.popleft()()
-
-        def done(result: object, error: Exception | None) -> None:
-            try:
-                worked(result, error)
-            finally:
-                if self._jobs:
-                    self._next()
-                else:
-                    self._idle.set()
-
-        self._run(work, done)
-
     # --- questions ---------------------------------------------------------------------------------------------------
 
     def ask(
@@ -294,7 +265,7 @@ class ServerHistory(MetaEvents):
 
         if self._has_news():
             for _ in range(1 + self._services.waiting // self._most):
-                self._begin(self._writing)
+                self._disk.begin(self._writing)
 
         def asking() -> tuple[Work, Worked]:
             lapsing = dict(self._lapsing)
@@ -305,7 +276,7 @@ class ServerHistory(MetaEvents):
 
             return work, worked
 
-        self._begin(asking)
+        self._disk.begin(asking)
 
 
 class _Lines(logging.Handler):

@@ -210,17 +210,18 @@ class Launcher:
             bind,
             SlotFacts(settings.cluster.slots, settings.cluster.replicas, settings.slot_function.use),
             beside,
-            self._event_log(node),
+            self._event_log(node, beside),
             self._history(node, beside) if keeps_history else None,
             self._configuration.origins,
         )
 
-    def _event_log(self, node: Node) -> EventLog | None:
+    def _event_log(self, node: Node, beside: Beside) -> EventLog | None:
         """The event log, where the configuration names a directory. Raises StorageError."""
         rules = self._configuration.settings.events
         if not rules.path:
             return None
-        events = EventLog(Segments(Path(rules.path), node.process_id, rules.segment_bytes), node, self._clock, rules)
+        segments = Segments(Path(rules.path), node.process_id, rules.segment_bytes)
+        events = EventLog(segments, node, self._clock, beside.run, rules)
         if node.role is Role.META:
             self._catalogue.manager.register(events)
         return events

@@ -8,14 +8,17 @@ import random
 from pathlib import Path
 
 import msgspec
+import pytest
 from slotreeve.clock import LoopClock
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.publisher import Publisher
 from slotreeve_conformance import virtual_time
+from slotreeve_events.disk_jobs import CLOSE_SECONDS, Work, Worked
 from slotreeve_events.log import SEGMENT_SECONDS, EventLog
 from slotreeve_events.schema import KINDS, Event
 from slotreeve_events.segments import Segments
 from slotreeve_events.settings import EventSettings
+from slotreeve_machines.beside import InTurn
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 
 NODE = Node("session-127.0.0.1:1", Role.SESSION, "127.0.0.1:1", "session-127.0.0.1:1@abc")
@@ -83,16 +86,24 @@ def test_the_log_of_a_cluster_holds_every_kind_of_event(tmp_path: Path) -> None:
     assert (left.member, left.role, left.reason) == ("data-1", "data", "connection lost")
 
 
+def log_in(directory: Path, segment_bytes: int) -> EventLog:
+    clock = LoopClock()
+    return EventLog(
+        Segments(directory, NODE.process_id, segment_bytes), NODE, clock, InTurn(clock).run, EventSettings()
+    )
+
+
 def test_segments_are_finished_when_they_are_full_and_when_their_server_starts_again(tmp_path: Path) -> None:
     async def scenario(_rng: random.Random) -> None:
-        rules = EventSettings(path=str(tmp_path), segment_bytes=1_000)
-        first = EventLog(Segments(tmp_path, NODE.process_id, 1_000), NODE, LoopClock(), rules)
+        first = log_in(tmp_path, 1_000)
         for _ in range(3):
             for _ in range(30):
                 first.registration(RECORD)
             first.flush()
+            await asyncio.sleep(0)
         first.registration(RECORD)
         first.flush()
+        await asyncio.sleep(0)
         descriptor = first._segments._descriptor
         assert descriptor is not None
         os.close(descriptor)  # as where the process is killed
@@ -110,7 +121,7 @@ def test_segments_are_finished_when_they_are_full_and_when_their_server_starts_a
 
 def test_the_registrations_of_one_turn_are_one_event_in_order(tmp_path: Path) -> None:
     async def scenario(_rng: random.Random) -> None:
-        log = EventLog(Segments(tmp_path, NODE.process_id, 1_000_000), NODE, LoopClock(), EventSettings())
+        log = log_in(tmp_path, 1_000_000)
         for version in (1, 2):
             log.registration(msgspec.structs.replace(RECORD, version=version))
         log.registration(msgspec.structs.replace(RECORD, version=3, data=None))
@@ -118,7 +129,7 @@ def test_the_registrations_of_one_turn_are_one_event_in_order(tmp_path: Path) ->
         log.registration(msgspec.structs.replace(RECORD, version=4))
         await asyncio.sleep(0)
         log.registration(msgspec.structs.replace(RECORD, version=5))
-        log.close()
+        await log.close()
 
     virtual_time.run(scenario)
     found = [(event.id.rpartition("/")[2], event.kind, event.versions) for event in read(tmp_path)]
@@ -136,7 +147,7 @@ def test_the_segment_of_a_quiet_server_is_finished_after_five_minutes(tmp_path: 
         return any(tmp_path.glob("*.open"))
 
     async def scenario(_rng: random.Random) -> None:
-        log = EventLog(Segments(tmp_path, NODE.process_id, 1_000_000), NODE, LoopClock(), EventSettings())
+        log = log_in(tmp_path, 1_000_000)
         for _ in range(2):
             log.registration(RECORD)
             await asyncio.sleep(SEGMENT_SECONDS - 1)
@@ -151,24 +162,64 @@ def test_the_segment_of_a_quiet_server_is_finished_after_five_minutes(tmp_path: 
 def test_a_disk_that_fails_loses_events_but_does_not_stop_the_server(tmp_path: Path) -> None:
     async def scenario(_rng: random.Random) -> None:
         directory = tmp_path / "events"
-        log = EventLog(Segments(directory, NODE.process_id, 1_000), NODE, LoopClock(), EventSettings())
+        log = log_in(directory, 1_000)
         directory.rmdir()
         directory.write_text("a file in its place")
         log.registration(RECORD)
         log.flush()
+        await asyncio.sleep(0)
         assert log.lost == 1
-        log.close()
+        await log.close()
 
     virtual_time.run(scenario)
 
 
 def test_a_text_that_is_no_utf_8_costs_none_of_the_events_beside_it(tmp_path: Path) -> None:
     async def scenario(_rng: random.Random) -> None:
-        log = EventLog(Segments(tmp_path, NODE.process_id, 1_000_000), NODE, LoopClock(), EventSettings())
+        log = log_in(tmp_path, 1_000_000)
         log.registration(RECORD)
         log.slotreeve_node_left(NODE, "stopped by \ud800")
         log.registration(RECORD)
-        log.close()
+        await log.close()
 
     virtual_time.run(scenario)
     assert [event.kind for event in read(tmp_path)] == ["registered", "node_left", "registered"]
+
+
+def test_while_the_disk_hangs_events_wait_and_those_that_are_too_many_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slotreeve_events.log.MOST_WAITING", 3)
+
+    async def scenario(_rng: random.Random) -> None:
+        clock, held = LoopClock(), list[tuple[Work, Worked]]()
+        segments = Segments(tmp_path, NODE.process_id, 1_000_000)
+        log = EventLog(segments, NODE, clock, lambda work, worked: held.append((work, worked)), EventSettings())
+        for number in range(7):
+            log.registration(msgspec.structs.replace(RECORD, version=number))
+            await asyncio.sleep(1)
+        assert (len(held), log.lost) == (1, 3)
+        log.flush()
+        await asyncio.sleep(1)
+        assert len(held) == 1, "nothing more is begun"
+        closing = asyncio.create_task(log.close())
+        while held:
+            work, worked = held.pop()
+            worked(work(), None)
+            await asyncio.sleep(0)
+        await closing
+
+    virtual_time.run(scenario)
+    assert [event.versions for event in read(tmp_path)] == [[0], [1], [2], [3]]
+
+
+def test_a_server_whose_disk_hangs_stops_without_its_last_events(tmp_path: Path) -> None:
+    async def scenario(_rng: random.Random) -> None:
+        segments = Segments(tmp_path, NODE.process_id, 1_000_000)
+        log = EventLog(segments, NODE, LoopClock(), lambda work, worked: None, EventSettings())
+        log.registration(RECORD)
+        began = asyncio.get_running_loop().time()
+        await log.close()
+        assert asyncio.get_running_loop().time() - began == CLOSE_SECONDS
+
+    virtual_time.run(scenario)

@@ -17,7 +17,8 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_conformance import virtual_time
 from slotreeve_events.changed_services import HeldRecords
-from slotreeve_events.history import MOST_LAPSES, MOST_QUESTIONS, ServerHistory, Work, Worked
+from slotreeve_events.disk_jobs import Work, Worked
+from slotreeve_events.history import MOST_LAPSES, MOST_QUESTIONS, ServerHistory
 from slotreeve_events.history_files import HistoryFiles
 from slotreeve_events.schema import MOST_LETTERS, HistoryNote
 from slotreeve_events.settings import HistorySettings

@@ -120,7 +120,7 @@ class NodeServer(ABC):
         if self._listener is not None:
             await self._listener.close()
         if self._environment.events is not None:
-            self._environment.events.close()
+            await self._environment.events.close()
         if self._environment.history is not None:
             self._peers.denials.tell()
             self._environment.history.note("stopped")
