@@ -205,16 +205,6 @@ def test_a_client_that_was_asked_for_fewer_pings_has_its_whole_lease_after_the_n
     assert {effect.peer for effect in scene.outbox.take("closed")} == {silent}
 
 
-def test_a_silent_client_loses_its_registrations_with_its_lease_and_gets_no_linger() -> None:
-    scene = SessionScene(client_lease_seconds=2.0, linger_seconds=60.0)
-    silent = scene.client()
-    scene.publish(silent, record())
-    scene.stored()
-    scene.outbox.silence = {silent: 2.1}
-    scene.outbox.advance(2.5)
-    assert scene.lost() == ["r1"]
-
-
 def test_the_lease_of_a_client_ends_with_its_connection() -> None:
     scene = SessionScene(client_lease_seconds=2.0, linger_seconds=60.0)
     peer = scene.client()

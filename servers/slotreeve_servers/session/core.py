@@ -142,7 +142,7 @@ class SessionCore:
         self._lease_requests = LeaseRequests(outbox, self.routes, self.registrations.slot, self.clients)
         self._namesakes = Namesakes()
         self._leases = ClientLeases(rules.client_lease_seconds)
-        self._frozen = FrozenClients(outbox, self._leases, self.clients, self.registrations)
+        self._frozen = FrozenClients(outbox, self._leases, self.clients)
         self.isolation = Isolation(outbox, self.routes, self.membership, newer_view, self.clients, node.process_id)
         self._stops = False
         self._leaving = Places(outbox, LEAVING_AT_ONCE, self._send_away)

@@ -126,8 +126,6 @@ class InSync:
             if copies.follow_row(is_newer, self._slots.has_missed_one):
                 self._copies[number] = copies
         self._ask.soon()
-        if self.reports():
-            self._membership.heartbeat_soon()  # what was said under an older table does not count any more
 
     def stream_begun(self, slot: HeldSlot) -> None:
         """A holder of this led slot is streamed to from now on."""
@@ -251,8 +249,7 @@ class InSync:
         if isinstance(reply, Answers):
             stored = {answer.slot for answer in reply.answers if answer.access is Access.ACCEPT}
         for copies in asked:
-            number = copies.slot.slot.id
-            if number not in stored or self._copies.get(number) is not copies or peer not in copies.slot.streams:
+            if copies.slot.slot.id not in stored or peer not in copies.slot.streams:
                 copies.on_trial.discard(peer)
             elif peer not in copies.on_trial:
                 copies.on_trial.add(peer)

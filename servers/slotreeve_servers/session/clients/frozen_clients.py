@@ -1,4 +1,4 @@
-"""What frozen clients have at a session server ends with their leases."""
+"""The connections of frozen clients end with their leases, and so does what they have at a session server."""
 
 from __future__ import annotations
 
@@ -8,22 +8,14 @@ from functools import partial
 from slotreeve_servers.node.outbox import Outbox, Peer
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.clients.leases import ClientLeases
-from slotreeve_servers.session.records.registrations import Registrations
 
 
 class FrozenClients:
     """Looks for clients whose connection lives and from which nothing arrives. ``clients``: the connected ones, each of
     which has a lease."""
 
-    def __init__(
-        self,
-        outbox: Outbox,
-        leases: ClientLeases,
-        clients: Mapping[Peer, ConnectedClient],
-        registrations: Registrations,
-    ) -> None:
-        self._outbox, self._leases = outbox, leases
-        self._clients, self._registrations = clients, registrations
+    def __init__(self, outbox: Outbox, leases: ClientLeases, clients: Mapping[Peer, ConnectedClient]) -> None:
+        self._outbox, self._leases, self._clients = outbox, leases, clients
 
     def look(self) -> None:
         """Look at the leases that may be over: clients that came together are due together."""
@@ -50,6 +42,4 @@ class FrozenClients:
 
     def _end_if_silent(self, client: ConnectedClient) -> None:
         if self._is_over(client):
-            # No linger: the client had all of its lease to send something.
-            self._registrations.lost(client)
             self._outbox.close(client.peer, f"no message arrived for {self._outbox.silent_for(client.peer):.1f} s")

@@ -65,16 +65,18 @@ class ClientLeases:
 
     def left(self, client: ConnectedClient, linger_seconds: float) -> float:
         """How long a client whose connection has ended has to come back, in seconds: ``linger_seconds``, and the pause
-        that it has told before it connects again, which counts up to a lease; longer where its lease runs on."""
+        that it has told before it connects again, which counts up to a lease; longer where its lease runs on, and 0
+        where it had all of its lease to send something."""
         if client.peer.is_expelled:
             return linger_seconds  # it will not come back, whatever it has said
+        silence = client.peer.silence_at_close
+        rest = 0.0 if silence is None else self.lease_seconds + client.rest_seconds - silence
+        if rest < 0:
+            return 0.0
         if client.has_given_up:
             return self.lease_seconds  # it lives, and may need long to find a server: the next one may be frozen too
-        seconds = linger_seconds + min(client.peer.pause_seconds, self.lease_seconds)
-        if client.peer.silence_at_close is None:
-            return seconds
-        # This server closed the connection, because the client did not read. It may be starved, and come back.
-        return max(seconds, self.lease_seconds + client.rest_seconds - client.peer.silence_at_close)
+        # Where this server closed the connection, because the client did not read, it may be starved, and come back.
+        return max(rest, linger_seconds + min(client.peer.pause_seconds, self.lease_seconds))
 
     def renewed(self, client: ConnectedClient, at: float) -> None:
         """Something arrived from the client at this time: its lease cannot be over before another whole lease."""
