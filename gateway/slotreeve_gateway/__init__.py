@@ -16,6 +16,7 @@ from slotreeve_gateway.registry import DEFAULT_TTL_SECONDS, Registration, Regist
 from slotreeve_gateway.servers import ClusterServers
 from slotreeve_gateway.turns import Turns
 from slotreeve_gateway.views import ServiceView
+from slotreeve_gateway.waiting import while_there
 
 __all__ = [
     "DEFAULT_TTL_SECONDS",
@@ -35,4 +36,5 @@ __all__ = [
     "ServiceView",
     "Turns",
     "in_zone",
+    "while_there",
 ]

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from slotreeve.errors import Forbidden, SlotreeveError, Unauthenticated
 from slotreeve.ports import Context
-from slotreeve_gateway import Caller, Gateway, Right, ServiceView
+from slotreeve_gateway import Caller, Gateway, Right, ServiceView, while_there
 from slotreeve_gateway.http import status_of, token_of
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from slotreeve_face_consul.agent import UnknownId
 from slotreeve_face_consul.agent_pages import AgentPages
 from slotreeve_face_consul.answers import encoded
-from slotreeve_face_consul.blocking import ClientGone, unless_gone, wait_seconds
+from slotreeve_face_consul.blocking import wait_seconds
 from slotreeve_face_consul.messages import TEXT, ConsulAnswer, ConsulRequest, Page
 from slotreeve_face_consul.options import ConsulOptions
 from slotreeve_face_consul.queries import ConsulQuery
@@ -84,7 +84,7 @@ class ConsulFace:
             caller = self._gateway.access.caller(_token(scope, query))
             answer = await page(ConsulRequest(caller, query, name, scope, receive))
             self._answered += 1
-        except (ClientGone, ClientDisconnect):
+        except ClientDisconnect:
             return
         except SlotreeveError as error:
             answer = refusal(error)
@@ -153,7 +153,7 @@ class ConsulFace:
         """Wait for a change. Returns who asks now: its token may have been revoked meanwhile. Raises AccessError."""
         self._waiting += 1
         try:
-            await unless_gone(changed, request.receive)
+            await while_there(request.receive, changed)
         finally:
             self._waiting -= 1
         return self._gateway.access.caller(_token(request.scope, request.query))

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from slotreeve_face_rest import RestOptions, documents
 from slotreeve_face_rest.lookups import instance_body, service_body
-from slotreeve_face_rest.presence import while_there
+from slotreeve_face_rest.presence import counted_while_there
 from slotreeve_face_rest.queries import InstancesQuery, ServicesQuery, WatchQuery
 from slotreeve_face_rest.stream import EventStream
 
@@ -78,7 +78,7 @@ class ServicePages:
         directory, caller = self._gateway.registry.directory, call.caller
         if query.index is not UNSET:
             waiting = directory.changed(query.index, self._wait(query.wait))
-            await while_there(call.request.receive, waiting, self._counters)
+            await counted_while_there(call.request.receive, waiting, self._counters)
             caller = _caller_now(self._gateway, call.request)
         services = await directory.services()
         may, prefix = caller.may, query.prefix
@@ -91,7 +91,7 @@ class ServicePages:
         view = await self._gateway.registry.view(call.service)
         if query.index is not UNSET and view.index <= query.index:
             waiting = view.changed(query.index, self._wait(query.wait))
-            await while_there(call.request.receive, waiting, self._counters)
+            await counted_while_there(call.request.receive, waiting, self._counters)
             _caller_now(self._gateway, call.request).require(Right.READ, call.service)
         return json_answer(service_body(view, chosen))
 

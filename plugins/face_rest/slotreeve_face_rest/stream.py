@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from slotreeve_face_rest.presence import while_there
+from slotreeve_face_rest.presence import counted_while_there
 
 HEARTBEAT_SECONDS = 15.0
 SLOW_SECONDS = 30.0
@@ -60,7 +60,7 @@ class EventStream(Response):
         """Answer. It returns when the reader has gone, or the stream has ended."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         if scope["method"] != "HEAD":
-            await while_there(receive, self._write(send), self._counters)
+            await counted_while_there(receive, self._write(send), self._counters)
         await send({"type": "http.response.body", "body": b""})
 
     async def _write(self, send: Send) -> None:
