@@ -31,7 +31,9 @@ def health(
         str, typer.Option("--role", help="meta, data, session or gateway; by default that of the key.")
     ] = "",
     ready: Annotated[bool, typer.Option("--ready", help="Ask whether it can do its work.")] = False,
-    seconds: Annotated[float, typer.Option("--seconds", help="How long to wait for the answer.")] = 5.0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.001, max=86_400, help="How long to wait for the answer.")
+    ] = 5.0,
     settings: SetOption = [],  # noqa: B006 - typer copies it
 ) -> None:
     """Ask the server of this configuration on this machine whether it lives, or with --ready whether it can do its
@@ -88,12 +90,16 @@ def answer(address: str, path: str, seconds: float) -> tuple[int, str]:
 
     Raises:
         Unreachable: there is no answer within ``seconds``.
+        ConfigError: that is no address.
     """
     from http.client import HTTPConnection, HTTPException
 
-    from slotreeve.errors import Unreachable
+    from slotreeve.errors import ConfigError, Unreachable
 
-    connection = HTTPConnection(address, timeout=seconds)
+    try:
+        connection = HTTPConnection(address, timeout=seconds)
+    except HTTPException as error:
+        raise ConfigError(f"http.listen: {address} is no address: {error}; expected host:port") from None
     try:
         connection.request("GET", path)
         response = connection.getresponse()

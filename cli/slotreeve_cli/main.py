@@ -4,6 +4,8 @@ inside its functions: so every command is quick, and ``--help`` alone imports al
 from __future__ import annotations
 
 import importlib
+import io
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -135,16 +137,19 @@ if not TYPE_CHECKING:
 def main() -> None:
     """Entry point: every slotreeve error becomes one line on standard error and its exit code."""
     arguments = sys.argv[1:]
-    if arguments == ["--version"]:
-        print(_version())
-        return
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal may not have all characters
     try:
+        if arguments == ["--version"]:
+            print(_version(), flush=True)
+            return
         command_line(arguments[0] if arguments else "")()
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
+    except BrokenPipeError:  # nobody reads; the interpreter would try again at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except Exception as error:
         # Only here: the kernel takes longer to import than the help to print.
         from slotreeve.errors import PluginError, SlotreeveError

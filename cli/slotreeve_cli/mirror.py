@@ -91,6 +91,7 @@ def import_(
     from slotreeve_client.tools import open_client, run_async
     from slotreeve_mirror.following import Mirror
     from slotreeve_mirror.mirror import MirrorCore
+    from slotreeve_mirror.source import without_password
 
     asked = _Asked(from_, url, group, only, every, {"namespaceId": nacos_namespace, "groupName": nacos_group})
     seconds = ttl if ttl is not None else FOLLOWED_TTL_SECONDS if follow else IMPORTED_TTL_SECONDS
@@ -101,7 +102,7 @@ def import_(
     async def run() -> None:
         clock = MachineClock()
         async with _source(asked) as source, open_client(session, cluster) as client:
-            mirror = Mirror(source, MirrorCore(_without_password(url), seconds), client, clock, report)
+            mirror = Mirror(source, MirrorCore(without_password(url), seconds), client, clock, report)
             if follow:
                 await mirror.follow(seconds, _admits(group, only))
             else:
@@ -133,7 +134,7 @@ def compare(
     async def run() -> list[Difference]:
         async with _source(asked) as source, open_client(session, cluster) as client:
             theirs = await first_of(source)
-            return differences(theirs.instances, await _ours(client, group, only))
+            return differences(theirs, await _ours(client, group, only))
 
     found = run_async(run())
     rows: list[dict[str, object]] = [
@@ -181,7 +182,8 @@ class _Asked:
         except ValueError:
             is_address = False
         if not is_address:
-            raise ConfigError(f"{self.url}: is no address of a registry; expected e.g. http://10.0.0.9:8500")
+            shown = self.url.rpartition("@")[2]  # a password may stand before it
+            raise ConfigError(f"{shown}: is no address of a registry; expected e.g. http://10.0.0.9:8500")
         token = os.environ.get(TOKEN, "")
         if not token.isascii() or not token.isprintable():
             raise ConfigError(f"{TOKEN}: has characters that no header can hold; expected printable ASCII")
@@ -230,10 +232,3 @@ def _admits(group: str, only: str) -> Callable[[str], bool]:
         return info == DataInfo(info.data_id, group=group) and fnmatchcase(info.data_id, only)
 
     return admits
-
-
-def _without_password(url: str) -> str:
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

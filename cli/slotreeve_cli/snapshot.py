@@ -47,10 +47,14 @@ def save(
     if str(file) == "-":
         typer.echo(encode(data).decode(), nl=False)
         return
+    made = file.with_name(f"{file.name}.new") if force else file
     try:
+        made.unlink(missing_ok=True) if force else None
         # Hashes of tokens and values of the configuration are in it.
-        with open(file, "wb" if force else "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as target:
+        with open(made, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as target:
             target.write(encode(data))
+        if force:
+            made.replace(file)
     except FileExistsError:
         raise ConfigError(f"{file}: exists already; --force replaces it") from None
     except OSError as error:

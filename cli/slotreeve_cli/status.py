@@ -172,18 +172,28 @@ def counters(
     cluster: ClusterOption = "slotreeve",
     output: RowsOption = Rows.TABLE,
 ) -> None:
-    """What every server counted since its start and holds now; repairs, gaps and failures are 0 in a quiet cluster."""
+    """What every server counted since its start and holds now; repairs, gaps and failures are 0 in a quiet cluster.
+    Exit code 1 where a server does not answer."""
     from slotreeve_client.tools import run_async
 
     from slotreeve_cli.printing import print_rows
 
     rows: list[dict[str, object]] = []
-    for server, values in run_async(_counters(meta, cluster)).items():
+    found, silent = run_async(_counters(meta, cluster))
+    for server, values in found.items():
         rows += [{"server": server, "counter": name, "value": value} for name, value in values.items()]
     print_rows(rows, output)
+    for server, why in silent.items():
+        typer.echo(f"{server} does not tell what it counted: {why}", err=True)
+    if silent:
+        raise typer.Exit(1)
 
 
-async def _counters(addresses: list[str], cluster: str) -> dict[str, dict[str, int]]:
+async def _counters(addresses: list[str], cluster: str) -> tuple[dict[str, dict[str, int]], dict[str, str]]:
+    """What the servers counted, and why others do not say it, by their names."""
+    from asyncio import gather
+
+    from slotreeve.errors import SlotreeveError
     from slotreeve_client.administration import cluster_view
     from slotreeve_client.administration import counters as ask_counters
     from slotreeve_client.tools import open_transport
@@ -193,6 +203,16 @@ async def _counters(addresses: list[str], cluster: str) -> dict[str, dict[str, i
         view = await cluster_view(transport, cluster, addresses)
         servers = [(address, address) for address in addresses]
         servers += [(node.name, node.address) for node in [*view.data, *view.sessions]]
-        return {name: await ask_counters(transport, cluster, address) for name, address in servers}
+        asked = (ask_counters(transport, cluster, address) for _, address in servers)
+        found: dict[str, dict[str, int]] = {}
+        silent: dict[str, str] = {}
+        for (name, _), answer in zip(servers, await gather(*asked, return_exceptions=True), strict=True):
+            if isinstance(answer, SlotreeveError):
+                silent[name] = str(answer)
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                found[name] = answer
+        return found, silent
     finally:
         await transport.close()

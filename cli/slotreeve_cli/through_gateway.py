@@ -6,6 +6,7 @@ import base64
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from email.message import Message
 from http.client import HTTPException
 from pathlib import Path
@@ -147,8 +148,12 @@ class ThroughGateway:
     """
 
     def __init__(self, url: str, token_file: Path | None) -> None:
-        parts = urlsplit(url if "//" in url else f"http://{url}")
-        if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/"):
+        try:
+            parts = urlsplit(url if "//" in url else f"http://{url}")
+            is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # a port or an IPv6 address that is none
+            is_good = False
+        if not is_good or parts.path.strip("/"):
             raise ConfigError(f"--gateway {url}: expected http://host:port or https://host:port")
         self._base = f"{parts.scheme}://{parts.netloc}/v1/admin"
         self._headers = {"Content-Type": "application/json"}
@@ -223,25 +228,26 @@ class ThroughGateway:
     def lines(self, path: str, **query: str) -> Iterator[bytes]:
         """The lines of a page, as they arrive. Raises as :meth:`read`; Unreachable also where they are cut off."""
         request = urllib.request.Request(f"{self._base}/{path}?{urlencode(query)}", None, self._headers)  # noqa: S310
-        try:
-            with self._opener.open(request, timeout=SECONDS) as answer:
-                yield from answer
-        except urllib.error.HTTPError as error:
-            with error:
-                raise _refusal(error.code, error.read()) from None
-        except (OSError, ValueError, HTTPException) as error:
-            raise Unreachable(f"{self._base}: {getattr(error, 'reason', None) or error}") from None
+        with self._answer(request) as answer:
+            yield from answer
 
     def _ask(self, method: str, path: str, body: dict[str, object] | None, kind: type[T]) -> T:
         data = None if body is None else msgspec.json.encode(body)
         request = urllib.request.Request(f"{self._base}/{path}", data, self._headers, method=method)  # noqa: S310 - http
+        with self._answer(request) as answer:
+            return msgspec.json.decode(answer.read(), type=kind)
+
+    @contextmanager
+    def _answer(self, request: urllib.request.Request) -> Iterator[IO[bytes]]:
+        """The answer to a request, while it is read. Raises as :meth:`read`."""
         try:
-            with self._opener.open(request, timeout=SECONDS) as answer:
-                return msgspec.json.decode(answer.read(), type=kind)
-        except urllib.error.HTTPError as error:
-            with error:
-                raise _refusal(error.code, error.read()) from None
-        except (OSError, ValueError, msgspec.DecodeError) as error:
+            try:
+                with self._opener.open(request, timeout=SECONDS) as answer:
+                    yield answer
+            except urllib.error.HTTPError as error:
+                with error:
+                    raise _refusal(error.code, error.read()) from None
+        except (OSError, ValueError, HTTPException) as error:
             raise Unreachable(f"{self._base}: {getattr(error, 'reason', None) or error}") from None
 
 

@@ -9,7 +9,7 @@ from slotreeve_client import Instance
 from slotreeve_face_consul.registrations import OWN_KEYS
 from slotreeve_face_eureka.applications import OWN
 
-from slotreeve_mirror.mirror import MARK, LeasePlace, Seen
+from slotreeve_mirror.mirror import MARK, LeasePlace, Seen, SourceState
 
 COMPARED = ("address", "port", "scheme", "weight", "zone", "tags", "health", "enabled")
 """Fields that callers use. Of the metadata each entry is compared, but for what faces keep in it."""
@@ -29,10 +29,17 @@ class Difference(msgspec.Struct, frozen=True, order=True):
     what: str
 
 
-def differences(theirs: Seen, ours: Mapping[str, Iterable[Instance]]) -> list[Difference]:
-    """Everything that differs, by service and instance. ``ours`` has the instances of each service of ours."""
-    here = {LeasePlace(service, each.id): each for service, instances in ours.items() for each in instances}
-    return sorted(_each(theirs, here))
+def differences(theirs: SourceState, ours: Mapping[str, Iterable[Instance]]) -> list[Difference]:
+    """Everything that differs, by service and instance, and the services that could not be read there. ``ours`` has the
+    instances of each service of ours."""
+    here = {
+        LeasePlace(service, each.id): each
+        for service, instances in ours.items()
+        if service not in theirs.unknown
+        for each in instances
+    }
+    unread = [Difference(service, "", "cannot be read there") for service in theirs.unknown]
+    return sorted([*unread, *_each(theirs.instances, here)])
 
 
 def _each(theirs: Seen, here: Seen) -> Iterator[Difference]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -116,8 +117,12 @@ class ConsulSource:
         answer, next_index = await self._blocking(path, index, wait_seconds)
         found: Found = {}
         where = f"{self._pages.url}/{path}"
-        for entry in expected(where, answer, list):
-            service = expected(where, expected(where, entry, dict).get("Service"), dict)
+        entries = [expected(where, entry, dict) for entry in expected(where, answer, list)]
+        services = [dict(expected(where, entry.get("Service"), dict)) for entry in entries]
+        alike = Counter(str(service.get("ID")) for service in services)
+        for entry, service in zip(entries, services, strict=True):
+            if alike[str(service.get("ID"))] > 1:  # there an id is unique on its machine only
+                service["ID"] = f"{service.get('ID')}@{_node(entry).get('Node')}"
             self._reader.add(found, f"{name} {service.get('ID')}", lambda e=entry, s=service: self._made(e, s))  # type: ignore[misc]
         return found, next_index
 
@@ -148,10 +153,14 @@ class ConsulSource:
         weights = service.get("Weights")
         if isinstance(weights, dict) and weights.get("Passing") == 1:
             del given["Weights"]  # Consul says so of each that has named none, which is our default
-        node = entry.get("Node")
-        address = str(node.get("Address", "")) if isinstance(node, dict) else ""
+        address = str(_node(entry).get("Address", ""))
         made = registration(msgspec.json.encode(given), address, "", self._options)
         return made.service, msgspec.structs.replace(made.instance, health=_worst(entry.get("Checks")))
+
+
+def _node(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    node = entry.get("Node")
+    return node if isinstance(node, dict) else {}
 
 
 def _worst(checks: object) -> Health:

@@ -22,6 +22,8 @@ TURN_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 RENEWALS = 3
 """Renewals within a time to live: two may fail."""
+MOST_NAMED = 10
+"""So many services are named that could not be read."""
 AT_ONCE = 64
 """How many services of ours are read at a time at the start."""
 
@@ -49,7 +51,7 @@ class Mirror:
 
         Raises:
             Unreachable, RequestError: the source cannot be read.
-            RequestTimeout: not all was acknowledged; the message says why.
+            RequestTimeout: not all was read or acknowledged; the message says why.
         """
         state = await first_of(self._source)
         self._core.source_shows(state)
@@ -65,6 +67,12 @@ class Mirror:
         registered, refused = await self._register(self._core.changes(self._clock.now()).register)
         if refused:
             raise RequestTimeout(f"of {len(state.instances)} instances {registered} were registered: {refused}")
+        if state.unknown:
+            names = ", ".join(sorted(state.unknown)[:MOST_NAMED])
+            raise RequestTimeout(
+                f"{len(state.instances)} instances were registered; {len(state.unknown)} services could not be read "
+                f"there: {names}"
+            )
         return len(state.instances)
 
     async def follow(self, ttl_seconds: float, admits: Callable[[str], bool]) -> None:

@@ -16,6 +16,8 @@ from slotreeve_mirror.mirror import LeasePlace, SourceState
 from slotreeve_mirror.source import Reader, SourcePages, expected
 
 PAGE = 500
+MOST_READINGS = 3
+"""The list of services is read so many times where it changes meanwhile."""
 AT_ONCE = 16
 """How many services are asked for at a time."""
 
@@ -57,16 +59,29 @@ class NacosSource:
         return SourceState(seen, frozenset(unknown))
 
     async def _names(self) -> list[str]:
+        """The names of all services. Their pages move where a service comes or goes meanwhile: then they are read
+        again."""
+        for _ in range(MOST_READINGS - 1):
+            names, counts = await self._pages_of_names()
+            if counts == {len(set(names))} or None in counts:
+                return names
+        return (await self._pages_of_names())[0]
+
+    async def _pages_of_names(self) -> tuple[list[str], set[int | None]]:
+        """The names, and how many there are by the answers; None: one does not say it."""
         names: list[str] = []
+        counts = set[int | None]()
         where = f"{self._pages.url}/v1/ns/service/list"
         for number in range(1, 1_000_000):
             given: dict[str, str | int] = {"pageNo": number, "pageSize": PAGE, **self._fixed}
             answer, _ = await self._pages.read("v1/ns/service/list", given)
-            page = expected(where, expected(where, answer, dict).get("doms"), list)
+            said = expected(where, answer, dict)
+            counts.add(said["count"] if isinstance(said.get("count"), int) else None)
+            page = expected(where, said.get("doms"), list)
             names += [str(name) for name in page]
             if len(page) < PAGE:
                 break
-        return names
+        return names, counts
 
     async def _hosts(self, name: str) -> list[Mapping[str, Any]] | None:
         """The instances of a service; None: it cannot be read now."""

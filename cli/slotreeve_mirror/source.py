@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import httpx
 from slotreeve.errors import ModelError, RequestError, SlotreeveError, Unreachable
@@ -51,13 +52,24 @@ async def first_of(source: MirrorSource) -> SourceState:
         return await anext(states)
 
 
+def without_password(url: str) -> str:
+    """A URL without the account and the password in it."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
 class SourcePages:
-    """Reads JSON of a registry over HTTP. One event loop; close it at its end."""
+    """Reads JSON of a registry over HTTP. One event loop; close it at its end.
+
+    Attributes:
+        url: of the registry, for messages: without a password.
+    """
 
     def __init__(
         self, url: str, headers: Mapping[str, str] | None = None, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
-        self.url = url.rstrip("/")
+        self._asked = url.rstrip("/")
+        self.url = without_password(self._asked)
         limits = httpx.Limits(max_connections=None)  # each service of Consul waits on one of its own
         self._http = httpx.AsyncClient(headers=headers, timeout=SECONDS, limits=limits, transport=transport)
 
@@ -72,7 +84,7 @@ class SourcePages:
         """
         where = f"{self.url}/{path}"
         try:
-            answer = await self._http.get(where, params=parameters, timeout=SECONDS + wait_seconds)
+            answer = await self._http.get(f"{self._asked}/{path}", params=parameters, timeout=SECONDS + wait_seconds)
         except httpx.HTTPError as error:
             raise Unreachable(f"{where} does not answer: {error or type(error).__name__}") from None
         if answer.status_code >= 500:
@@ -106,7 +118,11 @@ class Reader:
         except ModelError as error:
             self.tell(what, error)
             return
-        seen[LeasePlace(service, instance.id)] = instance
+        place = LeasePlace(service, instance.id)
+        if place in seen:
+            self.tell(what, ModelError(f"{service} has {instance.id!r} already; expected another id"))
+        else:
+            seen[place] = instance
 
     def tell(self, what: str, error: SlotreeveError) -> None:
         """Say once that this is left out, and why."""

@@ -114,6 +114,9 @@ class AsgiRegistration:
             return self._why_not
         if publication.is_acknowledged:
             return ""
+        refusal = publication.publication.ended or publication.publication.refused
+        if refusal is not None:
+            return str(refusal)
         if client.state is not ClientState.CONNECTED:
             return client.why_not_connected() or "no session server is connected"
         return self._why_not or "the leader of its slot has not acknowledged it yet"

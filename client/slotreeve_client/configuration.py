@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 from slotreeve.errors import ClientClosed, RegistrationError
 from slotreeve_protocol.meta_messages import NOT_SHOWN, ConfigEntry
 
 log = logging.getLogger("slotreeve.client")
+
+KEYS_PER_MESSAGE = 1_000
 
 
 class ConfigWatch:
@@ -53,7 +56,7 @@ class ConfigWatch:
         if self._closed:
             raise ClientClosed(f"the watch of {self.key} has ended")
         if self.refused is not None:
-            raise self.refused
+            raise self.refused.with_traceback(None)  # raised before, perhaps: it would keep all frames since
 
     def unwatch(self) -> None:
         """End the watch. No callback follows. Idempotent."""
@@ -116,13 +119,14 @@ class ConfigWatches:
         """These entries have arrived. Returns the watches that have changed."""
         return [watch for entry in entries for watch in self._by_key.get(entry.key, ()) if watch.apply(entry)]
 
-    @property
-    def versions(self) -> dict[str, int]:
-        """The oldest version that the watches of each key have; 0, which is always answered, where one was refused."""
-        return {
-            key: min(watch.version if watch.refused is None else 0 for watch in watches)
-            for key, watches in self._by_key.items()
-        }
+    def versions_in_parts(self) -> Iterator[dict[str, int]]:
+        """The oldest version that the watches of each key have, some keys at a time; 0, which is always answered, where
+        one was refused."""
+        left = iter(self._by_key.items())
+        while part := list(islice(left, KEYS_PER_MESSAGE)):
+            yield {
+                key: min(watch.version if watch.refused is None else 0 for watch in watches) for key, watches in part
+            }
 
     def close(self) -> None:
         """End all of them."""

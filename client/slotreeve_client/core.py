@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from inspect import iscoroutinefunction
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -131,6 +132,7 @@ class ClientCore:
     def subscribe(self, service: str, on_change: Callable[[Subscription], None] | None, scope: Scope) -> Subscription:
         """Watch a service. ``on_change`` is due at once if there is a copy already. Raises ModelError, ClientClosed."""
         self._check_open()
+        _check_callback(on_change)
         if not isinstance(scope, Scope):
             raise ModelError(f"the scope is {scope!r}; expected Scope.ZONE or Scope.DATA_CENTER")
         key = (self.names.id_of(service), scope)
@@ -160,6 +162,7 @@ class ClientCore:
     def watch_config(self, key: str, on_change: Callable[[ConfigWatch], None] | None) -> ConfigWatch:
         """Watch a key of the provided configuration. Raises ModelError, ClientClosed."""
         self._check_open()
+        _check_callback(on_change)
         check_config_key(key)
         watch = ConfigWatch(key, on_change, self._unwatch_config)
         self._configs.add(watch)
@@ -195,9 +198,7 @@ class ClientCore:
 
     def _is_over(self, publication: Publication, version: int) -> bool:
         """Whether a version, or a later one, is stored, or the registration has ended."""
-        if publication.acknowledged_version >= version or publication.ended is not None:
-            return True
-        return publication.data is None and self._publications.get(publication.register_id) is not publication
+        return publication.acknowledged_version >= version or publication.ended is not None
 
     def _check_open(self) -> None:
         if self.closed:
@@ -220,8 +221,7 @@ class ClientCore:
         self._replay = ClientReplay(self._outbox)
         self._receipts.clear()
         self.wants = Wants(self.services.by_key)
-        configs = self._configs.versions
-        self._messages = deque([WatchConfigs(configs)] if configs else [])
+        self._messages = deque(map(WatchConfigs, self._configs.versions_in_parts()))
         self._wake()
 
     @property
@@ -295,6 +295,8 @@ class ClientCore:
             return
         publication, record, weight = entry
         self._weight -= weight
+        if self._outbox:  # there is room again for what waits
+            self._wake()
         if record.version < publication.version:
             return  # a newer one is on its way
         if message.code == Backpressure.code:
@@ -320,10 +322,13 @@ class ClientCore:
         if refused.data is None or publication.refused is not None:
             return None
         version, data = publication.acknowledged_version, publication.acknowledged_data
-        if version < refused.version - 1:  # it refuses at once, and acknowledges later what it took before
-            for one, record, _ in self._in_flight.values():
-                if one is publication and record.version > version:
-                    version, data = record.version, record.data
+        for (
+            one,
+            record,
+            _,
+        ) in self._in_flight.values():  # it refuses at once, and acknowledges later what it took before
+            if one is publication and record.version > version:
+                version, data = record.version, record.data
         return (version, data) if data is not None and version < refused.version else None
 
     def retry(self) -> None:
@@ -424,3 +429,9 @@ class ClientCore:
         self._flushes.close(error)
         self._configs.close()
         self.services.close()
+
+
+def _check_callback(on_change: object) -> None:
+    """Raises ModelError: it is no function that can be called from the event loop."""
+    if on_change is not None and (not callable(on_change) or iscoroutinefunction(on_change)):
+        raise ModelError(f"on_change is {on_change!r}; expected a function that is not async")

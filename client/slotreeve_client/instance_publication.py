@@ -55,7 +55,7 @@ class InstancePublication:
         """
         self.publication.check()
         instance = self.instance.changed(**changes)
-        if instance != self._instance:
+        if instance != self._instance or self.publication.refused is not None:
             self.publication.republish(encode_instance(instance))
             self._data, self._instance = self.publication.data, instance
 

@@ -6,9 +6,8 @@ itself uses :meth:`slotreeve_client.Client.publish`, which needs no renewals.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Protocol, TypeVar
 
 from slotreeve.errors import ClientError, RequestTimeout
@@ -124,7 +123,7 @@ class LeaseRegistrations:
         """
         terms = [self._terms(lease) for lease in leases]
         answers = LeaseAnswers()
-        for part in _parts(terms):
+        for part in _parts(terms, _bytes_of):
             answers.add(await self._ask(RegisterLeases(part)))
         return answers
 
@@ -191,34 +190,37 @@ class LeaseRegistrations:
         pairs = [(self._names.id_of(service), lease_id) for service, ids in leases.items() for lease_id in ids]
         for _, lease_id in pairs:
             check_lease_id(lease_id)
-        for part in _chunks(pairs, MOST_LEASES):
+        for part in _parts(pairs, lambda pair: sum(map(_encoded_bytes, pair))):
             by_service: LeaseIds = {}
             for name, lease_id in part:
                 by_service.setdefault(name, []).append(lease_id)
             yield by_service
 
 
-def _parts(terms: Iterable[LeaseTerms]) -> Iterator[list[LeaseTerms]]:
-    """Leases in parts of bounded size."""
-    part: list[LeaseTerms] = []
-    size = 0
-    for lease in terms:
-        part.append(lease)
-        names = len(lease.data_info_id) + len(lease.lease_id) + len(lease.zone)
-        size += _LEASE_BYTES + names + payload_bytes(lease.data)
-        if size >= BYTES_PER_MESSAGE or len(part) == MOST_LEASES:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
+def _bytes_of(lease: LeaseTerms) -> int:
+    names = sum(map(_encoded_bytes, (lease.data_info_id, lease.lease_id, lease.zone)))
+    return _LEASE_BYTES + names + payload_bytes(lease.data)
+
+
+def _encoded_bytes(text: str) -> int:
+    """At most so many bytes, in UTF-8 and with the head of a text."""
+    return (len(text) if text.isascii() else 4 * len(text)) + 5
 
 
 T = TypeVar("T")
 
 
-def _chunks(items: Iterable[T], most: int) -> Iterator[list[T]]:
-    left = iter(items)
-    while part := list(islice(left, most)):
+def _parts(items: Iterable[T], bytes_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """Items in parts of bounded number and size."""
+    part: list[T] = []
+    size = 0
+    for item in items:
+        part.append(item)
+        size += bytes_of(item)
+        if size >= BYTES_PER_MESSAGE or len(part) == MOST_LEASES:
+            yield part
+            part, size = [], 0
+    if part:
         yield part
 
 

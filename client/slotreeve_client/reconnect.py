@@ -88,6 +88,9 @@ class Reconnect:
         self._rounds += 1
         if self._rounds == 1:
             return 0.0
+        if self._rounds == 2 and self._failures:
+            why = "; ".join(f"{address}: {failure}" for address, failure in self._failures.items())
+            log.warning("no session server takes this client, which goes on trying: %s", why)
         pause = self._pause_seconds * self._rng.uniform(0.5, 1.0)
         self._pause_seconds = min(2 * self._pause_seconds, self._longest_pause_seconds)
         self.attempt_seconds = min(2 * self.attempt_seconds, max(LONGEST_ATTEMPT_SECONDS, self._connect_seconds))

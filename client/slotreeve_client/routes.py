@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
-from slotreeve_client.choosers import Chooser
+from slotreeve_client.choosers import Chooser, usable
 from slotreeve_client.provider import Provider
 from slotreeve_client.selection import Derived, ProviderSource
 
 MakeChooser = Callable[[ProviderSource], Chooser]
 CHOICES = 16
-"""How often a chooser is asked for an instance that was not tried before; then the first one that was not is taken."""
+"""How often a chooser is asked for an instance that was not tried before; then the first one that was not, and gets
+traffic, is taken."""
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 """Methods of HTTP that may be carried out twice (RFC 9110)."""
 
@@ -66,5 +67,5 @@ class Route:
                 return None
             if provider.register_id not in tried:
                 return provider
-        left: Sequence[Provider] = [p for p in self._source.instances if p.register_id not in tried]
+        left = [provider for provider in usable(self._source.instances) if provider.register_id not in tried]
         return left[0] if left else None

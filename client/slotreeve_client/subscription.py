@@ -180,7 +180,9 @@ class Subscription:
             RegistrationError: the service is not pushed to this client; the message says why.
         """
         if self._closed:
-            raise self._error or ClientClosed(f"the subscription to {self.data_info_id} has ended")
+            if self._error is not None:
+                raise self._error.with_traceback(None)  # raised before, perhaps: it would keep all frames since
+            raise ClientClosed(f"the subscription to {self.data_info_id} has ended")
         if not self.is_ready:
             waiter = asyncio.get_running_loop().create_future()
             if self._waiters is None:

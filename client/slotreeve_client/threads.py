@@ -99,7 +99,9 @@ class BlockingSubscription:
 
     @property
     def changes(self) -> int:
-        """Rises with each change of :attr:`instances`. Does not wait for the client's event loop."""
+        """Rises with each change of :attr:`instances`. Does not wait for the client's event loop. Raises
+        ClientClosed."""
+        self._owner.check_open()
         return self._subscription.changes
 
     def select(self, chosen: Filter | None = None) -> Selection:
@@ -112,7 +114,7 @@ class BlockingSubscription:
 
     def unsubscribe(self) -> None:
         """End it; idempotent."""
-        self._owner.call(self._subscription.unsubscribe)
+        self._owner.call_if_open(self._subscription.unsubscribe)
 
 
 class BlockingConfigWatch:
@@ -132,7 +134,7 @@ class BlockingConfigWatch:
 
     def unwatch(self) -> None:
         """End it; idempotent."""
-        self._owner.call(self._watch.unwatch)
+        self._owner.call_if_open(self._watch.unwatch)
 
 
 class BlockingClient:
@@ -147,10 +149,10 @@ class BlockingClient:
 
     def __init__(self, addresses: tuple[str, ...], options: ClientOptions | None) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="slotreeve client", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="slotreeve client", daemon=True)
         self._thread.start()
-        self._open = True
-        self._closing = threading.Lock()
+        self._open, self._is_closing = True, False
+        self._closing = threading.RLock()
         self._pid = os.getpid()
         self._callbacks = CallbackThread(self._loop.time)
 
@@ -222,14 +224,17 @@ class BlockingClient:
 
     @property
     def state(self) -> ClientState:
-        """Whether the client is connected."""
+        """Whether the client is connected. Raises ClientClosed in a process that was forked."""
+        self._check_process()
         return self._client.state
 
     def on_state(self, listener: Callable[[ClientState], None]) -> None:
         """Call ``listener`` on the thread of callbacks at every change of ``state``."""
 
+        source = object()  # of states that wait for a slow callback only the newest one is told
+
         def changed(state: ClientState) -> None:
-            self._callbacks.submit(object(), "a listener of the client's state", partial(listener, state))
+            self._callbacks.submit(source, "a listener of the client's state", partial(listener, state))
 
         self.call(lambda: self._client.on_state(changed))
 
@@ -245,11 +250,13 @@ class BlockingClient:
 
     def close(self) -> None:
         """Close the client and end its threads. Its registrations are removed at once. Idempotent: of several threads
-        that call it, one closes and all return after that. A callback may call it; callbacks that run go on."""
+        that call it, one closes and all return after that. A callback may call it; callbacks that run go on. A signal
+        handler may: where it has interrupted this very method, it returns at once."""
         if os.getpid() != self._pid:
             return  # the client belongs to the process that this one was forked from
         with self._closing:
-            if self._open:
+            if self._open and not self._is_closing:
+                self._is_closing = True
                 try:
                     self.wait(self._client.close(), 10.0)
                 finally:
@@ -309,23 +316,49 @@ class BlockingClient:
         except concurrent.futures.CancelledError:
             raise ClientClosed(CLOSED) from None
         except concurrent.futures.TimeoutError:
-            if future.done():
-                raise
-            future.cancel()
+            if not future.cancel():
+                return future.result()  # it has ended just now
             raise RequestTimeout(f"not done within {timeout_seconds} s{self._client.why_not_connected()}") from None
 
-    def _why_unusable(self) -> str:
+    def call_if_open(self, action: Callable[[], None]) -> None:
+        """As :meth:`call`; nothing where the client was closed."""
+        try:
+            self.call(action)
+        except ClientClosed:
+            if self._open and os.getpid() == self._pid:
+                raise
+
+    def check_open(self) -> None:
+        """Raise ClientClosed where the client was closed, or belongs to the process that this one was forked from."""
+        self._check_process()
+        if not self._open:
+            raise ClientClosed(CLOSED)
+
+    def _check_process(self) -> None:
         if os.getpid() != self._pid:
-            return f"process {self._pid} made this client before it was forked; make another one in each process"
+            raise ClientClosed(
+                f"process {self._pid} made this client before it was forked; make another one in each process"
+            )
+
+    def _why_unusable(self) -> str:
+        try:
+            self._check_process()
+        except ClientClosed as error:
+            return str(error)
         if threading.current_thread() is self._thread:
             return "the client's own event loop called a blocking method of it; hand the work to another thread"
         return "" if self._open else CLOSED
 
+    def _run_loop(self) -> None:
+        try:
+            self._loop.run_forever()
+            self._loop.run_until_complete(_cancel_all())  # what other threads still wait for ends with ClientClosed
+        finally:
+            self._loop.close()
+
     def _end_loop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.run_until_complete(_cancel_all())  # what other threads still wait for ends with ClientClosed
-        self._loop.close()
 
 
 async def _cancel_all() -> None:

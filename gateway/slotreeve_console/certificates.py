@@ -50,6 +50,7 @@ class Certificates:
     def __init__(self, files: TlsFiles) -> None:
         self._files = files
         self._seen = self._signature()
+        self._problem: tuple[Signature, str] | None = None
         self.failures = 0
         try:
             self.context = _context(files)
@@ -57,17 +58,22 @@ class Certificates:
             raise ConfigError(f"{_names(files)}: no TLS with these files: {error}") from None
 
     def look_again(self) -> None:
-        """Read the files again if one has changed. Where that fails, the certificate before it stays in use."""
-        seen = self._signature()
+        """Read the files again if one has changed. Where that fails, the certificate before it stays in use, and they
+        are read at each look until it succeeds."""
+        seen = self._signature()  # before the files are read: what changes meanwhile is read the next time
         if seen == self._seen:
             return
-        self._seen = seen  # looked at before the files are read: what changes meanwhile is read the next time
         try:
             self.context = _context(self._files)
         except (OSError, ValueError) as error:
-            self.failures += 1
-            log.error("%s cannot be read again: %s; the certificate before stays in use", _names(self._files), error)
+            problem = seen, str(error)
+            if problem != self._problem:
+                self._problem = problem
+                self.failures += 1
+                names = _names(self._files)
+                log.error("%s cannot be read again: %s; the certificate before stays in use", names, error)
         else:
+            self._seen, self._problem = seen, None
             log.info("%s: read again", _names(self._files))
 
     def _signature(self) -> Signature:

@@ -6,10 +6,9 @@ import asyncio
 import re
 import ssl
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import uvicorn
-from slotreeve.clock import LoopClock
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -17,8 +16,8 @@ from uvicorn.server import ServerState
 from slotreeve_console.limits import Counts, HttpLimits
 from slotreeve_console.places import ConnectionPlaces
 
-CERTIFICATE_IDS = "certificate_ids"
-"""Under it the state of a request has the URI of its caller's certificate."""
+CERTIFICATE = "certificate"
+"""Under it the state of a request has the :class:`ShownCertificate` of its caller, if it has shown one."""
 MOST_HEADERS = 100
 MOST_PIPELINED = 16
 """Requests that a caller may send ahead of the answer to the first one."""
@@ -26,6 +25,18 @@ _OFFER = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 _BAD, _TOO_LARGE = 400, 431
 _PHRASES = {_BAD: b"Bad Request", _TOO_LARGE: b"Request Header Fields Too Large"}
 _BUSY = b'{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"too many connections"}'
+
+
+class ShownCertificate(NamedTuple):
+    """What counts of a caller's certificate. A request may take longer than it is good.
+
+    Attributes:
+        ids: its URIs, such as SPIFFE ids.
+        ends_ms: when it ends, in milliseconds of the wall clock.
+    """
+
+    ids: tuple[str, ...]
+    ends_ms: float
 
 
 class _Refused(Exception):
@@ -68,8 +79,7 @@ class HttpConnection(HttpToolsProtocol):
         self._head_bytes = self._unparsed_bytes = 0
         self._status = _BAD
         self._is_refused = self._is_gone = False
-        self._certificate_ids: tuple[str, ...] = ()
-        self._certificate_ends_ms = 0
+        self._certificate: ShownCertificate | None = None
 
     # --- what arrives ----------------------------------------------------------------------------------------------
 
@@ -78,8 +88,8 @@ class HttpConnection(HttpToolsProtocol):
         super().connection_made(transport)
         certificate = transport.get_extra_info("peercert")
         if certificate:
-            self._certificate_ids = _uris_of(certificate)
-            self._certificate_ends_ms = 1000 * ssl.cert_time_to_seconds(certificate["notAfter"])
+            ends_ms = 1000 * ssl.cert_time_to_seconds(certificate["notAfter"])
+            self._certificate = ShownCertificate(_uris_of(certificate), ends_ms)
         self._await(_Awaited.REQUEST, self._limits.head_seconds)
         if not self._places.comes(self, self._limits.connections, self.loop.time()):
             self._counts.refused_connections += 1
@@ -99,8 +109,8 @@ class HttpConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """The first byte of a request."""
         super().on_message_begin()
-        if self._certificate_ids and LoopClock(self.loop).wall_ms() < self._certificate_ends_ms:
-            self.scope["state"][CERTIFICATE_IDS] = self._certificate_ids
+        if self._certificate is not None:
+            self.scope["state"][CERTIFICATE] = self._certificate
         self._head_bytes = 0
         if self._awaited is not _Awaited.REQUEST:
             self._await(_Awaited.REQUEST, self._limits.head_seconds)
@@ -202,18 +212,24 @@ class HttpConnection(HttpToolsProtocol):
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
         self.pipeline.clear()
-        if not self.tasks:
-            self._places.goes(self)
-        else:
+        if self._is_at_work:
             self._places.asks(self)
             self._is_gone = True
             self._due = self.loop.time() + self._limits.write_seconds
             self.connections.add(self)
+        else:
+            self._places.goes(self)
+
+    @property
+    def _is_at_work(self) -> bool:
+        """Whether something that was asked for is not done. A task that has sent the last answer, and has closed the
+        connection by that, is done before its callback has taken it away."""
+        return not all(task.done() for task in self.tasks)
 
     def look(self, now: float) -> None:
         """End the connection where its caller is too slow."""
         if self._is_gone:
-            if not self.tasks:
+            if not self._is_at_work:
                 self.connections.discard(self)
                 self._places.goes(self)
             elif now >= self._due:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from slotreeve_console.http_connection import CERTIFICATE_IDS as CERTIFICATE_IDS
+from slotreeve_console.http_connection import CERTIFICATE as CERTIFICATE
+from slotreeve_console.http_connection import ShownCertificate as ShownCertificate
 from starlette.types import Scope
 
+NO_CERTIFICATE = ShownCertificate((), 0)
 _OF_BROWSERS = (b"origin", b"sec-fetch-site")
 
 
@@ -15,21 +17,21 @@ _OF_BROWSERS = (b"origin", b"sec-fetch-site")
 class Origin:
     """Attributes:
     address: of the caller; empty where a face does not say it.
-    certificate_ids: the URIs in the certificate that the caller has shown, such as SPIFFE ids. None of a browser,
-        which shows its certificate with the requests of any page.
+    certificate: what the caller has shown, unless it is a browser, which shows its certificate with the requests of any
+        page.
     """
 
     address: str = ""
-    certificate_ids: tuple[str, ...] = ()
+    certificate: ShownCertificate = NO_CERTIFICATE
 
     @classmethod
     def of(cls, scope: Scope) -> Origin:
         """The origin of an HTTP request."""
         client = scope.get("client")
-        ids = scope.get("state", {}).get(CERTIFICATE_IDS, ())
-        if ids and any(name in _OF_BROWSERS for name, _ in scope["headers"]):
-            ids = ()
-        return cls(client[0] if client else "", ids)
+        shown = scope.get("state", {}).get(CERTIFICATE, NO_CERTIFICATE)
+        if shown.ids and any(name in _OF_BROWSERS for name, _ in scope["headers"]):
+            shown = NO_CERTIFICATE
+        return cls(client[0] if client else "", shown)
 
 
 NOWHERE = Origin()

@@ -99,7 +99,7 @@ class GatewayServer:
     def _callers(self, rules: GatewaySettings) -> GatewayAccess | None:
         if self._tokens is None or not rules.grants:
             return self._tokens
-        return VouchedAccess(self._tokens, rules.grants, self._openid, self._denied.note)
+        return VouchedAccess(self._tokens, rules.grants, self._openid, self._denied.note, self._clock)
 
     @property
     def address(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from slotreeve.clock import Clock
 from slotreeve.errors import Forbidden, Unauthenticated
 from slotreeve.model.rights import Right, Rights, matches
 
@@ -45,11 +46,18 @@ class VouchedAccess:
         grants: rights by who has them.
         openid: reads tokens of a provider; None: they count for nothing.
         denied: as of :class:`TokenAccess`.
+        clock: tells when a certificate has ended.
     """
 
     def __init__(
-        self, tokens: TokenAccess, grants: Mapping[str, tuple[str, ...]], openid: OpenIdTokens | None, denied: Deny
+        self,
+        tokens: TokenAccess,
+        grants: Mapping[str, tuple[str, ...]],
+        openid: OpenIdTokens | None,
+        denied: Deny,
+        clock: Clock,
     ) -> None:
+        self._clock = clock
         self._tokens, self._grants, self._openid, self._denied = tokens, grants, openid, denied
         self._uris = {pattern: rights for pattern, rights in grants.items() if not pattern.startswith((GROUP, SUBJECT))}
         self._by_uris: dict[tuple[str, ...], _Vouched | None] = {}
@@ -57,7 +65,8 @@ class VouchedAccess:
     def caller(self, token: str | None) -> Caller:
         """See GatewayAccess. A token counts before a certificate."""
         if token is None:
-            found = self._by_certificate(ORIGIN.get().certificate_ids)
+            shown = ORIGIN.get().certificate
+            found = self._by_certificate(shown.ids) if self._clock.wall_ms() < shown.ends_ms else None
             return found if found is not None else self._tokens.caller(None)
         if self._openid is None or not _looks_signed(token):
             return self._tokens.caller(token)

@@ -198,3 +198,40 @@ def test_a_redirect_is_not_followed_with_the_token(tmp_path: Path) -> None:
 
     asyncio.run(scene())
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize("url", ["http://localhost:abc", "http://[::1", "http://:7780", "ftp://x:1", "http://x:1/path"])
+def test_an_address_that_is_none_is_refused_in_words(url: str) -> None:
+    with pytest.raises(ConfigError, match="expected http://host:port"):
+        ThroughGateway(url, None)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"SSH-2.0-OpenSSH\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 90\r\n\r\n{",
+        b"HTTP/1.1 503 Busy\r\ncontent-length: 90\r\n\r\n{",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n{",
+    ],
+)
+def test_what_is_no_whole_answer_of_a_gateway_is_unreachable(said: bytes) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(said)
+        writer.close()
+
+    async def body() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        gateway = ThroughGateway(f"127.0.0.1:{port}", None)
+        for ask in (lambda: gateway.read("status", ClusterReport), lambda: list(gateway.lines("dump"))):
+            try:
+                await asyncio.to_thread(ask)
+            except Unreachable:
+                continue
+            assert said.endswith(b"{")
+            assert ask is not None
+        server.close()
+
+    asyncio.run(body())

@@ -65,9 +65,9 @@ def test_a_key_that_is_not_shown_is_an_error_and_not_a_key_without_a_value_until
             assert watches.apply([entry]) == [made]
             await made.ready()
         assert watches.apply([ConfigEntry("k", b"another limit", NOT_SHOWN)]) == []
-        assert (made.value, made.has_ended, watches.versions) == (b"v", False, {"k": 0})
+        assert (made.value, made.has_ended, dict(*watches.versions_in_parts())) == (b"v", False, {"k": 0})
         assert watches.apply([ConfigEntry("k", b"v", 5)]) == []
-        assert (made.refused, watches.versions) == (None, {"k": 5})
+        assert (made.refused, dict(*watches.versions_in_parts())) == (None, {"k": 5})
 
     asyncio.run(scenario())
 
@@ -100,6 +100,6 @@ def test_all_watches_of_a_key_get_its_entries_and_the_last_one_is_known() -> Non
         watches.add(made)
     assert watches.apply([ConfigEntry("k", b"v", 3), ConfigEntry("nobody's", b"w", 1)]) == [first, second]
     assert watches.apply([ConfigEntry("k", b"v", 3)]) == []
-    assert watches.versions == {"k": 3, "other": 0}
+    assert dict(*watches.versions_in_parts()) == {"k": 3, "other": 0}
     assert [watches.remove(made) for made in (first, first, second)] == [False, False, True]
-    assert watches.versions == {"other": 0}
+    assert dict(*watches.versions_in_parts()) == {"other": 0}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from msgspec import structs
 from slotreeve.errors import Backpressure, ClientClosed, ModelError, RegistrationError
 from slotreeve.model.datum import content_digest
 from slotreeve_client import Scope, Subscription
+from slotreeve_client.configuration import KEYS_PER_MESSAGE
 from slotreeve_protocol.client_messages import (
     Publish,
     Published,
@@ -18,6 +20,7 @@ from slotreeve_protocol.client_messages import (
     ReplayEnded,
     Subscribe,
 )
+from slotreeve_protocol.meta_messages import WatchConfigs
 
 from tests.client.core_scene import BATCH, WINDOW, A, Shell, provider, push
 
@@ -316,3 +319,38 @@ def test_a_refused_version_that_has_a_successor_ends_nothing() -> None:
     shell.core.received(Rejected(first, "SR503", "too much"))
     assert publication.ended is None
     assert [(record.version, record.data) for _, record in shell.records()] == [(2, (b"2",))]
+
+
+@pytest.mark.parametrize("code", [Backpressure.code, RegistrationError.code])
+def test_what_waits_for_room_is_sent_although_all_that_was_on_its_way_is_rejected(code: str) -> None:
+    shell = Shell(window=WINDOW, batch=BATCH)
+    shell.connect(1)
+    first = [shell.publish() for _ in range(WINDOW)]
+    sent = shell.records()
+    for publication in first:
+        publication.republish(b"newer")
+    waiting = shell.publish()
+    assert shell.records() == []
+    wakes = shell.wakes
+    for sequence, _ in sent:
+        shell.core.received(Rejected(sequence, code, "no"))
+    assert shell.wakes > wakes
+    assert waiting.register_id in [record.register_id for _, record in shell.records()]
+
+
+@pytest.mark.parametrize("on_change", [7, "f", asyncio.sleep])
+def test_what_cannot_be_called_at_a_change_is_refused_at_once(on_change: Any) -> None:
+    shell = Shell()
+    with pytest.raises(ModelError, match="expected a function that is not async"):
+        shell.core.subscribe("a", on_change, Scope.ZONE)
+    with pytest.raises(ModelError, match="expected a function that is not async"):
+        shell.core.watch_config("k", on_change)
+
+
+def test_very_many_watched_keys_are_asked_for_in_several_messages() -> None:
+    shell = Shell()
+    for number in range(2 * KEYS_PER_MESSAGE + 1):
+        shell.core.watch_config(f"key-{number}", None)
+    shell.core.connected("s@1")
+    asked = [len(message.wants) for message in shell.sent() if isinstance(message, WatchConfigs)]
+    assert asked == [KEYS_PER_MESSAGE, KEYS_PER_MESSAGE, 1]

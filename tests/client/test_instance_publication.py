@@ -7,14 +7,17 @@ import random
 from collections.abc import Awaitable, Callable
 
 import pytest
-from slotreeve.errors import ClientClosed, ModelError, RegistrationError
+from slotreeve.errors import ClientClosed, Forbidden, ModelError, RegistrationError
 from slotreeve_client import Health, Instance
 from slotreeve_client.administration import change_overrides
 from slotreeve_client.instance_publication import InstancePublication
 from slotreeve_conformance import virtual_time
-from slotreeve_protocol.envelope import decode_instance
+from slotreeve_protocol.client_messages import Published, Rejected
+from slotreeve_protocol.envelope import decode_instance, encode_instance
 from slotreeve_protocol.overrides import Override
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
+
+from tests.client.core_scene import Shell
 
 S = "com.example.S"
 
@@ -152,3 +155,23 @@ def test_bytes_and_instances_of_one_service_live_beside_each_other() -> None:
         assert found == {plain.register_id: None, typed.register_id: typed.instance}
 
     on_a_cluster(story)
+
+
+def test_an_update_to_what_the_registry_holds_after_a_refusal_takes_the_refusal_back() -> None:
+    shell = Shell()
+    shell.connect(1)
+    instance = Instance("10.0.0.1", 80, weight=5)
+    registered = InstancePublication(shell.core.publish("a", (encode_instance(instance),), ""), instance)
+
+    def answer(rejected: bool = False) -> None:
+        ((sequence, _),) = shell.records()
+        shell.core.received(Rejected(sequence, Forbidden.code, "no") if rejected else Published([sequence]))
+
+    answer()
+    registered.update(weight=9)
+    answer(rejected=True)
+    answer()
+    assert (registered.instance.weight, registered.is_acknowledged) == (5, False)
+    registered.update(weight=5)
+    answer()
+    assert registered.is_acknowledged

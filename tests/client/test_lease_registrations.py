@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 from slotreeve.errors import ClientError, ModelError, RequestTimeout
 from slotreeve.ports import Message
@@ -12,6 +13,7 @@ from slotreeve_client.leases import Lease, LeaseAnswers, LeaseRegistrations
 from slotreeve_client.names import ServiceNames
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.lease_messages import EndLeases, LeasesKnown, LeaseTerms, RegisterLeases, RenewLeases
+from slotreeve_protocol.leases import MOST_LEASES
 
 ID = "s#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
 
@@ -97,3 +99,12 @@ def test_what_cannot_be_good_is_refused_before_anything_is_sent(lease: Lease, pr
 def test_another_answer_is_an_error() -> None:
     with pytest.raises(ClientError, match="answered RenewLeases with a Done"):
         asyncio.run(face(Answering(Done())).renew("s", "a"))
+
+
+def test_very_long_names_are_renewed_in_messages_that_a_frame_can_hold() -> None:
+    asker = Answering()
+    ids = ["\u6f22" * 250 + str(number) for number in range(3 * MOST_LEASES)]
+    asyncio.run(face(asker).renew_many({"s": ids}))
+    sizes = [len(msgspec.msgpack.encode(message.leases)) for message in asker.asked if isinstance(message, RenewLeases)]
+    assert max(sizes) < module.BYTES_PER_MESSAGE + 10_000
+    assert sum(len(message.leases[ID]) for message in asker.asked if isinstance(message, RenewLeases)) == len(ids)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import os
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 
 import pytest
 from slotreeve.errors import ClientClosed, ModelError, Refused, RegistrationError, RequestTimeout
@@ -276,3 +277,58 @@ def test_a_time_out_says_why_there_is_no_connection() -> None:
         publication = client.publish("a", "1")
         with pytest.raises(RequestTimeout, match=f"not done within 0.2 s; {address}: "):
             publication.acknowledged(0.2)
+
+
+def test_a_client_is_closed_within_a_coroutine_and_its_handles_end_after_it(dev: RegistryThread) -> None:
+    async def body() -> BlockingClient:
+        with connect_blocking(dev.session_address) as made:
+            made.publish("threads.InACoroutine", "1")
+            return made
+
+    made = asyncio.run(body())
+    assert not made._thread.is_alive()
+    assert made._loop.is_closed()
+
+
+def test_after_the_end_of_a_client_handles_end_without_an_error_and_tell_nothing_old(dev: RegistryThread) -> None:
+    made = connect_blocking(dev.session_address)
+    subscription, watch = made.subscribe("threads.Ended"), made.watch_config("threads.key")
+    made.close()
+    subscription.unsubscribe()
+    watch.unwatch()
+    with pytest.raises(ClientClosed):
+        _ = subscription.changes
+
+
+def test_a_close_within_a_close_returns_at_once(dev: RegistryThread) -> None:
+    made = connect_blocking(dev.session_address)
+    wait = made.wait
+
+    def interrupted(coroutine: Coroutine[object, object, object], timeout_seconds: float) -> object:
+        made.close()  # as the handler of a signal that comes now
+        return wait(coroutine, timeout_seconds)
+
+    made.wait = interrupted  # type: ignore[assignment, method-assign]
+    made.close()
+    assert not made._thread.is_alive()
+
+
+def test_an_answer_that_comes_together_with_the_end_of_the_wait_is_the_answer(
+    client: BlockingClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = concurrent.futures.Future.result
+
+    def late(future: concurrent.futures.Future[str], timeout: float | None = None) -> str:
+        try:
+            return result(future, timeout)
+        except concurrent.futures.TimeoutError:
+            time.sleep(0.3)
+            raise
+
+    async def answer() -> str:
+        await asyncio.sleep(0.2)
+        return "the answer"
+
+    with monkeypatch.context() as patched:
+        patched.setattr(concurrent.futures.Future, "result", late)
+        assert client.wait(answer(), 0.1) == "the answer"

@@ -208,3 +208,23 @@ def test_a_caller_that_does_not_get_through_the_handshake_loses_its_place(files:
         await end.stop()
 
     asyncio.run(main())
+
+
+def test_files_that_could_not_be_read_are_read_once_they_can_although_they_did_not_change(
+    files: Files, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    certificates = Certificates(files.of)
+    first = certificates.context
+    files.issue()
+
+    def refused(_context: ssl.SSLContext, *_given: object, **_named: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ssl.SSLContext, "load_cert_chain", refused)
+        for _ in range(3):
+            certificates.look_again()
+    assert (certificates.failures, certificates.context is first) == (1, True)
+    assert len([record for record in caplog.records if "Too many open files" in record.message]) == 1
+    certificates.look_again()
+    assert certificates.context is not first

@@ -20,7 +20,7 @@ from slotreeve.clock import LoopClock
 from slotreeve.errors import Forbidden, Unauthenticated, Unreachable
 from slotreeve.model.rights import Right
 from slotreeve_gateway.openid import LONGEST_TOKEN, MOST_KNOWN, OpenIdTokens
-from slotreeve_gateway.origin import ORIGIN, Origin
+from slotreeve_gateway.origin import CERTIFICATE, ORIGIN, Origin, ShownCertificate
 from slotreeve_gateway.token_access import TokenAccess
 from slotreeve_gateway.vouched_access import VouchedAccess
 from slotreeve_protocol.tokens import Token, Tokens, hash_of
@@ -89,7 +89,9 @@ class Scene:
         self.openid.take(jwks())
         self.tokens = TokenAccess(self.clock, (), lambda *what: self.denied.append(what))
         self.tokens.take(Tokens({"1": Token("reader", hash_of("s").hex(), ("read:*",))}).encode())
-        self.access = VouchedAccess(self.tokens, GRANTS, self.openid, lambda *what: self.denied.append(what))
+        self.access = VouchedAccess(
+            self.tokens, GRANTS, self.openid, lambda *what: self.denied.append(what), self.clock
+        )
 
     def refusal(self, token: str) -> str:
         with pytest.raises(Unauthenticated) as refused:
@@ -324,7 +326,7 @@ def test_keys_may_come_from_a_file(tmp_path: Path) -> None:
 
 
 def as_caller(scene: Scene, *uris: str) -> VouchedAccess:
-    ORIGIN.set(Origin("10.0.0.1", uris))
+    ORIGIN.set(Origin("10.0.0.1", ShownCertificate(uris, scene.clock.wall_ms() + 1_000)))
     return scene.access
 
 
@@ -348,8 +350,18 @@ def test_another_certificate_gives_nothing(uri: str) -> None:
 
 
 def test_a_browser_shows_its_certificate_for_any_page_so_it_does_not_count_there() -> None:
-    state = {"certificate_ids": ("spiffe://example.com/ns/ops",)}
+    shown = ShownCertificate(("spiffe://example.com/ns/ops",), 7)
+    state = {CERTIFICATE: shown}
     scope = {"type": "http", "client": ("10.0.0.1", 7), "state": state, "headers": [(b"host", b"x")]}
-    assert Origin.of(scope) == Origin("10.0.0.1", ("spiffe://example.com/ns/ops",))
+    assert Origin.of(scope) == Origin("10.0.0.1", shown)
     for name in (b"origin", b"sec-fetch-site"):
-        assert Origin.of({**scope, "headers": [(name, b"https://evil.com")]}) == Origin("10.0.0.1", ())
+        assert Origin.of({**scope, "headers": [(name, b"https://evil.com")]}) == Origin("10.0.0.1")
+
+
+def test_a_certificate_counts_no_more_once_it_has_ended_also_within_a_request() -> None:
+    scene = Scene()
+    access = as_caller(scene, "spiffe://example.com/ns/ops")
+    assert access.caller(None).may(Right.OPERATE, "*")
+    scene.clock.seconds += 2
+    with pytest.raises(Unauthenticated):
+        access.caller(None)

@@ -288,21 +288,28 @@ def test_a_registry_does_not_differ_from_itself(state: dict[LeasePlace, Instance
     for place, one in state.items():
         marked = msgspec.structs.replace(one, id=place.lease_id, metadata={MARK: "there"})
         ours.setdefault(place.service, []).append(marked)
-    assert differences(state, ours) == []
+    assert differences(SourceState(state), ours) == []
 
 
 def test_each_field_that_callers_use_is_compared() -> None:
     one = Instance("10.0.0.1", 80, id="i", metadata={"a": "1"})
     other = Instance("10.0.0.2", 81, "http", 7, "east", ("t",), {"b": "2"}, Health.CRITICAL, "", False, id="i")
-    found = [each.what.partition(":")[0] for each in differences({LeasePlace("s", "i"): one}, {"s": [other]})]
+    found = [
+        each.what.partition(":")[0] for each in differences(SourceState({LeasePlace("s", "i"): one}), {"s": [other]})
+    ]
     assert sorted(found) == sorted([*COMPARED, "metadata a", "metadata b"])
     assert {*Instance.__struct_fields__} - {*COMPARED} == {"metadata", "id", "health_note"}
 
 
 def test_what_is_in_one_registry_only_is_said_of_each_side() -> None:
     there, here = Instance("10.0.0.1", 80), Instance("10.0.0.2", 80)
-    found = differences({LeasePlace("s", there.id): there}, {"s": [here]})
+    found = differences(SourceState({LeasePlace("s", there.id): there}), {"s": [here]})
     assert [(each.instance, each.what) for each in found] == [
         ("10.0.0.1:80", "only there"),
         ("10.0.0.2:80", "only here"),
     ]
+
+
+def test_a_service_that_cannot_be_read_there_is_not_said_to_be_only_here() -> None:
+    found = differences(SourceState({}, frozenset({"s"})), {"s": [Instance("10.0.0.2", 80)]})
+    assert [(each.service, each.what) for each in found] == [("s", "cannot be read there")]

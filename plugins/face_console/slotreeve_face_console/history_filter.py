@@ -22,8 +22,8 @@ SPANS = {
 }
 """Time spans: in words, and in milliseconds."""
 FIRST_SPAN = "1h"
-LONGEST_TIME = 15
-"""In digits."""
+LONGEST_TIME = 14
+"""In digits: until the year 5138."""
 _MINUTES = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*(?:min(?:utes?)?)?(?:\s*ago)?")
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from slotreeve.errors import SlotreeveError, Unauthenticated
 from slotreeve_gateway import Caller, Gateway, Right
 from slotreeve_gateway.http import token_of
+from slotreeve_gateway.openid import LONGEST_TOKEN
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,7 +21,6 @@ from slotreeve_face_console.routing import PageHandler
 from slotreeve_face_console.sessions import PATH, LoginSessions
 
 MOST_FORM_BYTES = 16 * 1024
-LONGEST_TOKEN = 8_192
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,7 @@ class Login:
             "form": shown,
             "who": Visitor(has_login=True),
             "retries": False,
+            "longest": LONGEST_TOKEN,
         }
         headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
         return html(self._rendering.page("login.html", values), status, headers | setting(cookie))

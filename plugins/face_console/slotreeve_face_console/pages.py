@@ -214,7 +214,7 @@ class ConsolePages:
         certificate allows."""
         if caller.may(Right.OPERATE, "*"):
             return "operator"
-        shown = (self._login.token(request) or "", *ORIGIN.get().certificate_ids)
+        shown = (self._login.token(request) or "", *ORIGIN.get().certificate.ids)
         return sha256("\0".join(shown).encode(errors="replace")).hexdigest()
 
     # --- what all have in common -----------------------------------------------------------------------------------

@@ -7,10 +7,10 @@ import hmac
 import re
 import secrets
 from collections import Counter
-from http.cookies import CookieError, SimpleCookie
 from typing import NamedTuple
 
 from slotreeve.clock import Clock
+from starlette.requests import cookie_parser
 
 COOKIE, FORM_COOKIE = "slotreeve_console", "slotreeve_console_form"
 PATH = "/ui"
@@ -125,11 +125,8 @@ def _bound(known: str, session_id: str) -> str:
 
 
 def _value_in(cookies: str, name: str) -> str:
-    try:
-        found = SimpleCookie(cookies).get(name)
-    except CookieError:
-        return ""
-    return found.value if found is not None else ""
+    # Not the parser of the standard library: it reads nothing beside a cookie of somebody else that it does not like.
+    return cookie_parser(cookies).get(name, "")
 
 
 def _cookie(name: str, value: str, seconds: int, is_secure: bool) -> str:

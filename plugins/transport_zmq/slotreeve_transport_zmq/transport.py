@@ -163,7 +163,10 @@ class ZmqTransport:
             shared, self._shared = self._shared, None
             if self._admission is not None:
                 shared.admit_no_more(self._admission)
-            await asyncio.get_running_loop().run_in_executor(None, shared.give_back)
+            try:
+                await asyncio.get_running_loop().run_in_executor(None, shared.give_back)
+            except RuntimeError:  # the interpreter ends, and starts no thread any more
+                shared.give_back()
 
     def new_key_pair(self) -> KeyPair:
         """A new key, drawn at random by libzmq."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
@@ -15,7 +16,7 @@ from slotreeve_client import Client
 from slotreeve_client.administration import change_overrides, put_config
 from slotreeve_gateway import ClusterServers, FacePages, Gateway, GatewayAccess, Registry, ServiceDirectory
 from slotreeve_gateway.access import OpenAccess
-from slotreeve_gateway.origin import CERTIFICATE_IDS
+from slotreeve_gateway.origin import CERTIFICATE, ShownCertificate
 from slotreeve_gateway.views import Views
 from slotreeve_protocol.overrides import Overrides
 
@@ -144,7 +145,7 @@ class SimulatedGateway:
             "query_string": query.encode(),
             "headers": [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()],
             "client": CALLER,
-            "state": {CERTIFICATE_IDS: (certificate,)} if certificate else {},
+            "state": {CERTIFICATE: ShownCertificate((certificate,), math.inf)} if certificate else {},
         }
         messages = [{"type": "http.request", "body": given, "more_body": False}]
         said: list[MutableMapping[str, Any]] = []

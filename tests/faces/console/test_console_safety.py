@@ -311,7 +311,9 @@ def test_with_tls_the_cookie_goes_over_tls_only() -> None:
         cookie = sessions.begin("a token", "somebody", is_secure=True)
         assert cookie.endswith("; HttpOnly; SameSite=Strict; Secure")
         assert "a token" not in cookie
-        assert sessions.token(f"other=1; {cookie.partition(';')[0]}") == "a token"
+        for other in ("other=1", "visited", 'json={"a": "b c"}', "version=2", "na\xefve=1", "a b=c"):
+            for cookies in (f"{other}; {cookie.partition(';')[0]}", f"{cookie.partition(';')[0]}; {other}"):
+                assert sessions.token(cookies) == "a token", other
 
     play(story)
 

@@ -209,7 +209,7 @@ def test_the_list_of_the_console_is_that_of_the_certificate_that_asks() -> None:
             grants = {f"spiffe://x/{name}": (f"read:{name}.*",) for name in ("bank", "shop")}
             tokens = TokenAccess(VirtualClock(), ("read:public.*",))
             tokens.take(None)
-            access = VouchedAccess(tokens, grants, None, lambda _name, _what: None)
+            access = VouchedAccess(tokens, grants, None, lambda _name, _what: None, VirtualClock())
             gateway = GatewayOnTrial(cluster, "gateway-1", access)
             await gateway.start_face("console")
             client = cluster.client()
