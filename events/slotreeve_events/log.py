@@ -89,14 +89,13 @@ class EventLog(MetaEvents):
     def _writing(self) -> tuple[Work, Worked]:
         self._end_turn()
         waiting, self._waiting = self._waiting, []
-        content = self._encoded(waiting)
 
         def written(_result: object, error: Exception | None) -> None:
             if error is not None:
                 self.lost += len(waiting)
                 log.error("%d events are lost, %d since the start: %s", len(waiting), self.lost, error)
 
-        return lambda: self._segments.append(content), written
+        return lambda: self._segments.append(self._encoded(waiting)), written
 
     def _encoded(self, events: Sequence[Event]) -> bytes:
         try:

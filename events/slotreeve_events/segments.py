@@ -94,10 +94,12 @@ class Segments:
 
 
 def _is_written(path: Path) -> bool:
-    """Whether a living process writes the segment. Raises OSError."""
+    """Whether a living process writes the segment. Raises OSError: it cannot be opened."""
     with path.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
+        except OSError:  # a file system without locks
+            return False
     return False

@@ -155,6 +155,8 @@ class DatabaseConnection:
 
     def _unusable(self, error: Exception) -> Unreachable:
         """What stands for an error that is none of the database: this process may have no descriptor or thread left."""
+        if not isinstance(error, OSError | RuntimeError):
+            log.error("election: a call of the database failed in an unknown way", exc_info=error)
         return Unreachable(f"{self.place}: no connection can be used: {type(error).__name__}: {error}")
 
     def abort(self) -> None:
