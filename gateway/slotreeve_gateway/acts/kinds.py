@@ -161,8 +161,8 @@ def check_act(act: Act) -> None:
 
 def _check_name(what: str, name: str) -> None:
     check_text(what, name, LONGEST_NAME)
-    if not name.strip() or not name.isprintable():
-        raise ModelError(f"{what} is {name[:20]!r}; expected 1 to {LONGEST_NAME} characters that can be printed")
+    if not name.strip():
+        raise ModelError(f"{what} is blank; expected 1 to {LONGEST_NAME} characters")
 
 
 def deed_of(act: Act) -> str:
