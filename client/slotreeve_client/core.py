@@ -322,11 +322,8 @@ class ClientCore:
         if refused.data is None or publication.refused is not None:
             return None
         version, data = publication.acknowledged_version, publication.acknowledged_data
-        for (
-            one,
-            record,
-            _,
-        ) in self._in_flight.values():  # it refuses at once, and acknowledges later what it took before
+        # The server refuses at once, and acknowledges later what it took before.
+        for one, record, _ in self._in_flight.values():
             if one is publication and record.version > version:
                 version, data = record.version, record.data
         return (version, data) if data is not None and version < refused.version else None

@@ -229,9 +229,9 @@ class BlockingClient:
         return self._client.state
 
     def on_state(self, listener: Callable[[ClientState], None]) -> None:
-        """Call ``listener`` on the thread of callbacks at every change of ``state``."""
-
-        source = object()  # of states that wait for a slow callback only the newest one is told
+        """Call ``listener`` on the thread of callbacks at every change of ``state``; of several that wait for a slow
+        callback it is told the newest."""
+        source = object()
 
         def changed(state: ClientState) -> None:
             self._callbacks.submit(source, "a listener of the client's state", partial(listener, state))
