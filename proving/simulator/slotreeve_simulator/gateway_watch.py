@@ -103,6 +103,8 @@ class GatewayWatch:
         """Wait at a gateway. Why the answer is not that the service has these leases; None if it is."""
         after = self._newest[dialect]
         answer = await self.gateways.ask(dialect.read(PROBED, after, QUIET_SECONDS + NEWS_SECONDS), name)
+        if answer.status != HTTPStatus.OK:
+            return f"whoever waits for {sorted(wanted)} after {after} is answered with {answer.status} {answer.body!r}"
         shown, index = dialect.shown(answer), dialect.index(answer)
         if shown != wanted or index <= after:
             return f"whoever waits for {sorted(wanted)} after {after} gets {sorted(shown)} at {index}"
