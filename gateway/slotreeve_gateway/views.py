@@ -23,8 +23,7 @@ log = logging.getLogger("slotreeve.gateway")
 MOST_FORMS = 32
 """So many forms of answers about a service are kept. Callers choose filters freely, and an answer may be large."""
 STEPS = 256
-"""The index of a service with another one beside it rises by so much with each version of them. Gateways of release
-0.1 count changes of what is late in between."""
+"""Changes of what is late that find room in the index between two versions of a service."""
 LOOKED_AT = 256
 """So many views are looked at for one that can be closed."""
 READY_SECONDS = 5.0
@@ -48,9 +47,10 @@ class ServiceView:
     Attributes:
         data_info_id: the service.
         index: rises with each change of :attr:`providers` and :attr:`late`. It does not fall, also where the slot's
-            leader changes or every process starts again, and none that a gateway has given is as great as that after
-            the next change: it is the sum of the versions of the datum, of the datum beside it and of the operator's
-            overrides, where a service is watched beside it times :data:`STEPS`.
+            leader changes or every process starts again, and two gateways give about the same one: it is the version
+            of the datum plus the version of the operator's overrides, where a service is watched beside it times
+            :data:`STEPS`. The version of what is beside it does not count: gateways may know it differently, because
+            nobody is told of a new version of what has not changed.
     """
 
     def __init__(self, watcher: ServiceWatcher, data_info_id: str, overrides: ConfigWatch, beside: str = "") -> None:
@@ -75,10 +75,13 @@ class ServiceView:
         before, late_before, self._seen = self._seen, self._late, changes
         self._made.clear()
         self._late = frozenset(provider.register_id for provider in self.late)
-        if before[:1] == changes[:1] and self._late == late_before:
+        if before[:1] != changes[:1]:
+            version = self._subscriptions[0].version + self._overrides.version
+            self.index = max(self.index + 1, version * STEPS if len(changes) > 1 else version)
+        elif self._late != late_before:
+            self.index += 1
+        else:
             return
-        version = sum(subscription.version for subscription in self._subscriptions) + self._overrides.version
-        self.index = max(self.index + 1, version * STEPS if len(changes) > 1 else version)
         self._waiters.wake()
 
     @property

@@ -422,29 +422,3 @@ def test_lists_show_services_nodes_and_tags() -> None:
         assert (await plain.get("/v1/catalog/datacenters")).json == ["dc9"]
 
     play(scenario)
-
-
-def test_the_index_of_a_service_whose_stand_ins_go_one_by_one_does_not_fall_and_hides_no_change_elsewhere() -> None:
-    def check(after: str) -> dict[str, str]:
-        return {"TTL": f"{TTL:g}s", "Status": "passing", "DeregisterCriticalServiceAfter": after}
-
-    async def scenario(trial: Trial) -> None:
-        first = await trial.gateway()
-        for name, after in (("a", "20s"), ("b", "60s"), ("c", "90s")):
-            await first.register("web", name, Check=check(after))
-        await asyncio.sleep(2 * ENDED)
-        index = (await first.get("/v1/health/service/web")).index
-        without_a = await first.get(f"/v1/health/service/web?index={index}&wait=40s")
-        second = await trial.gateway()
-        assert len((await second.get("/v1/health/service/web")).json) == len(without_a.json) == 2
-        at_second = without_a
-        while len(at_second.json) == 2:
-            at_second = await second.get(f"/v1/health/service/web?index={at_second.index}&wait=60s")
-            assert at_second.seconds < 59
-        await asyncio.sleep(1)
-        first.views.idle_seconds = 0.1
-        first.views.sweep()
-        again = await first.get("/v1/health/service/web")
-        assert (again.index >= without_a.index, len(again.json)) == (True, 1)
-
-    play(scenario)
