@@ -49,7 +49,8 @@ def save(
         return
     made = file.with_name(f"{file.name}.new") if force else file
     try:
-        made.unlink(missing_ok=True) if force else None
+        if force:
+            made.unlink(missing_ok=True)  # left by one that was interrupted
         # Hashes of tokens and values of the configuration are in it.
         with open(made, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as target:
             target.write(encode(data))

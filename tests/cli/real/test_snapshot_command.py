@@ -91,7 +91,9 @@ def test_files_and_clusters_that_do_not_fit_are_refused_by_name(commands: Comman
     commands("provide", "put", "k", "before")
     commands("snapshot", "save", str(file))
     assert "--force replaces it" in commands("snapshot", "save", str(file), exit_code=2)
+    file.chmod(0o644)
     commands("snapshot", "save", str(file), "--force")
+    assert file.stat().st_mode & 0o777 == 0o600, "hashes of tokens are in it"
     assert "cannot be read" in commands("snapshot", "inspect", str(tmp_path / "none.json"), exit_code=2)
     other = tmp_path / "other.json"
     other.write_text(file.read_text().replace('"k"', '"l"'))
