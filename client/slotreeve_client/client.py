@@ -308,10 +308,14 @@ class Client:
 
     # --- for the connector ---------------------------------------------------------------------------------------
 
-    def session_opened(self, process_id: str) -> None:
+    def session_opened(self, process_id: str, in_another_era: bool) -> None:
         """There is a connection, to this process."""
-        self._core.connected(process_id)
+        self._core.connected(process_id, in_another_era)
         self._set_state(ClientState.CONNECTED)
+
+    def era_changed(self) -> None:
+        """The session server counts versions in another era."""
+        self._core.era_changed()
 
     def session_message(self, message: Message) -> None:
         """The session server sent a message."""

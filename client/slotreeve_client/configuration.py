@@ -21,7 +21,8 @@ class ConfigWatch:
     Attributes:
         key: the key.
         value: its newest known value; None if there is none.
-        version: version of that value. It only rises; it is 0 if the key was never written.
+        version: version of that value; 0 if the key was never written. It only rises, but begins anew where the
+            cluster has lost what it counted: then the value is the one that was known before.
         refused: why the session server does not let this client watch the key, so that ``value`` may be old; None where
             it does. The next session server is asked again.
         callback_failures: number of exceptions that its callback raised.
@@ -79,10 +80,14 @@ class ConfigWatch:
             log.error("%s is refused: %s", self.label, reason)
             return False
         is_new = entry.version > self.version or not self._known
-        if entry.version >= self.version:
+        if entry.version > self.version:
             self.value, self.version = entry.value, entry.version
         self.refused, self._known = None, True
         return is_new
+
+    def forget_version(self) -> None:
+        """For the client's core: versions are counted anew. The value stays until somebody writes or deletes it again."""
+        self.version = 0
 
     def call(self) -> None:
         """For the client's callbacks: call the user's function. Raises whatever that raises."""
@@ -118,6 +123,12 @@ class ConfigWatches:
     def apply(self, entries: Iterable[ConfigEntry]) -> list[ConfigWatch]:
         """These entries have arrived. Returns the watches that have changed."""
         return [watch for entry in entries for watch in self._by_key.get(entry.key, ()) if watch.apply(entry)]
+
+    def forget_versions(self) -> None:
+        """Versions are counted anew."""
+        for watches in self._by_key.values():
+            for watch in watches:
+                watch.forget_version()
 
     def versions_in_parts(self) -> Iterator[dict[str, int]]:
         """The oldest version that the watches of each key have, some keys at a time; 0, which is always answered, where

@@ -41,8 +41,12 @@ frozen session servers then take less than the time for which registrations outl
 class ConnectorOwner(Protocol):
     """Gets the events of a :class:`Connector`, on the event loop."""
 
-    def session_opened(self, process_id: str) -> None:
-        """A server, this process, has admitted the client. It takes the place of the one before."""
+    def session_opened(self, process_id: str, in_another_era: bool) -> None:
+        """A server, this process, has admitted the client. It takes the place of the one before, and may count versions
+        in another era."""
+
+    def era_changed(self) -> None:
+        """The connected server counts versions in another era from now on."""
 
     def session_message(self, message: Message) -> None:
         """The session server sent a message."""
@@ -83,6 +87,7 @@ class Connector:
         self._dialler = Dialler(transport, hello, self, reconnect)
         self._lines: dict[Connection, Line] = {}
         self._move: ClientMove[Connection] = ClientMove()
+        self._era = ""
         self._closed = False
         self._must_move = False
         self._has_tried = False
@@ -190,14 +195,33 @@ class Connector:
         """A message arrived."""
         if isinstance(message, Sessions):
             self._reconnect.learned(message.addresses)
-            if self._lines[connection].admit():
-                self._use(connection)
+            self._listed(connection, message.era)
         elif isinstance(message, Redirect):
             self._redirected(connection, message.addresses)
         elif connection is self._move.present:
             self._owner.session_message(message)
-        elif connection is self._move.former:
+        elif connection is self._move.former and self._counts_as_present(connection):
             self._owner.former_message(message)
+
+    def _listed(self, connection: Connection, era: str) -> None:
+        """A list of session servers has arrived. The first one admits the client."""
+        line = self._lines[connection]
+        line.era = era
+        if line.admit():
+            self._use(connection)
+        elif connection is self._move.present and self._note_era(connection):
+            self._owner.era_changed()
+
+    def _note_era(self, connection: Connection) -> bool:
+        """Keep the era in which the server counts. Whether it is another one than before; a server that does not say it
+        counts in the same one."""
+        former, self._era = self._era, self._lines[connection].era or self._era
+        return former not in ("", self._era)
+
+    def _counts_as_present(self, former: Connection) -> bool:
+        """Whether the former server counts versions in the era of the present one."""
+        present = self._move.present
+        return present is not None and self._lines[former].era == self._lines[present].era
 
     def _use(self, connection: Connection) -> None:
         dropped = self._move.take(connection)
@@ -208,7 +232,7 @@ class Connector:
             self._clock.call_later(MOVE_SECONDS, lambda: self._end_move(former))
         self._must_move = False
         self._reconnect.admitted(connection.address)
-        self._owner.session_opened(connection.peer.process_id)
+        self._owner.session_opened(connection.peer.process_id, self._note_era(connection))
         self._changed.set()
 
     def _redirected(self, connection: Connection, addresses: Sequence[str]) -> None:
@@ -254,7 +278,7 @@ class Connector:
         former = self._move.present
         if former is not None:  # back to the former server, which is about to stop
             self._must_move = True
-            self._owner.session_opened(former.peer.process_id)
+            self._owner.session_opened(former.peer.process_id, self._note_era(former))
         else:
             self._reconnect.left(connection.address, self._clock.now())
             self._owner.session_closed()

@@ -206,8 +206,12 @@ class ClientCore:
 
     # --- for the shell: connections and messages ---------------------------------------------------------------------
 
-    def connected(self, session_process_id: str) -> None:
-        """This process has admitted the client: send everything again."""
+    def connected(self, session_process_id: str, in_another_era: bool = False) -> None:
+        """This process has admitted the client: send everything again. In another era the versions that this client
+        has are no measure of those of the server."""
+        if in_another_era:
+            self.services.forget_versions()
+            self._configs.forget_versions()
         self.incarnation += 1
         self._session = session_process_id
         self._in_flight.clear()
@@ -222,6 +226,13 @@ class ClientCore:
         self._receipts.clear()
         self.wants = Wants(self.services.by_key)
         self._messages = deque(map(WatchConfigs, self._configs.versions_in_parts()))
+        self._wake()
+
+    def era_changed(self) -> None:
+        """The session server counts in another era from now on: above its own versions of services, but not above those
+        of the provided configuration."""
+        self._configs.forget_versions()
+        self._messages.extend(map(WatchConfigs, self._configs.versions_in_parts()))
         self._wake()
 
     @property

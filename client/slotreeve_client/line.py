@@ -60,10 +60,12 @@ class Line:
 
     Attributes:
         connection: the connection.
+        era: in which the server counts versions; empty where it did not say.
     """
 
     def __init__(self, connection: Connection, options: ClientOptions, clock: Clock, listener: PingListener) -> None:
         self.connection = connection
+        self.era = ""
         self._options, self._clock, self._listener = options, clock, listener
         self._silence = Silence(options.silence_seconds, options.ping_seconds, clock.now())
         self._ping_unanswered = False

@@ -45,6 +45,11 @@ class WatchedServices:
             if watched.follow_overrides():
                 self.announce(watched)
 
+    def forget_versions(self) -> None:
+        """Versions are counted anew: of each service the next whole state counts. What there is stays until then."""
+        for watched in self.by_key.values():
+            watched.copy.forget_version()
+
     def close(self) -> None:
         """No further change comes."""
         for watched in self.by_key.values():

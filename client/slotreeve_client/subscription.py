@@ -138,7 +138,8 @@ class Subscription:
 
     @property
     def version(self) -> int:
-        """Version of the copy: (slot leader epoch << 32) + counter; 0 before the first push."""
+        """Version of the copy: (slot leader epoch << 32) + counter; 0 before the first push. It rises, but begins anew
+        where the cluster has lost what it counted."""
         return self._watched.copy.version
 
     @property

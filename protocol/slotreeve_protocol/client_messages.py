@@ -169,9 +169,11 @@ class Services(Message, frozen=True, tag=30):
 
 
 class Sessions(Message, frozen=True, tag=31):
-    """Session to client: the addresses of all session servers. Sent again when they change."""
+    """Session to client: the addresses of all session servers, and the era in which this one counts versions (empty:
+    it does not say). Sent again when they change."""
 
     addresses: list[str]
+    era: str = ""
 
 
 class Redirect(Message, frozen=True, tag=33):

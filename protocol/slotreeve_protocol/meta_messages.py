@@ -24,7 +24,8 @@ class View(Message, frozen=True, tag=60):
     ids of session servers that were not heard any more before this view. They may live, cut off from the meta servers.
     ``acting`` are those of ``data`` whose lease has ended, and which may acknowledge alone yet: they lead the slots
     that no server with a lease follows. Servers with a lease take what else they hold. ``away`` are those that have
-    stopped for a restart: they hold nothing, and their places in the target are kept.
+    stopped for a restart: they hold nothing, and their places in the target are kept. ``era``: in
+    another one versions may be counted anew; empty: a leader of a release that knows none.
 
     For the next meta leader: ``target`` has the rows that the table is on its way to, as far as they differ from it;
     ``unclean`` are the slots that this table gives to a server that was not in sync.
@@ -41,6 +42,11 @@ class View(Message, frozen=True, tag=60):
     unclean: list[int] = msgspec.field(default_factory=list)
     acting: list[str] = msgspec.field(default_factory=list)
     away: list[str] = msgspec.field(default_factory=list)
+    era: str = ""
+
+    def is_of_another_era(self, former: View) -> bool:
+        """Whether both views name an era, and not the same one."""
+        return "" not in (self.era, former.era) and self.era != former.era
 
     @property
     def planned_data(self) -> list[Node]:

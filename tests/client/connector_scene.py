@@ -29,8 +29,11 @@ class RecordingOwner:
         self.former_messages: list[Message] = []
         self.pings = self.answered_pings = 0
 
-    def session_opened(self, process_id: str) -> None:
-        self.events.append(process_id)
+    def session_opened(self, process_id: str, in_another_era: bool) -> None:
+        self.events.append(f"{process_id} in another era" if in_another_era else process_id)
+
+    def era_changed(self) -> None:
+        self.events.append("another era")
 
     def session_message(self, message: Message) -> None:
         self.messages.append(message)

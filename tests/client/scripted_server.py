@@ -21,6 +21,7 @@ class ScriptedServer:
         self.messages: list[Message] = []
         self.connections: list[Connection] = []
         self.admits = True
+        self.era = ""
         self.closes = False
         self.accepted = 0
         self.answer: Callable[[Message], Message | None] = lambda _message: Done()
@@ -35,7 +36,7 @@ class ScriptedServer:
         self.connections.append(connection)
         self.accepted += 1
         if self.admits:
-            connection.send(Sessions([]))
+            connection.send(Sessions([], self.era))
         if self.closes:
             connection.close("not now")
 

@@ -131,3 +131,34 @@ def test_a_client_that_is_sent_on_before_it_has_moved_keeps_its_complete_connect
         assert [len(server.connections) for server in (scene.first, scene.second, third)] == [1, 0, 1]
 
     play(story)
+
+
+def test_the_owner_learns_once_that_its_server_counts_in_another_era() -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        await connector.connected()
+        for era in ("one", "one", "", "two", "two", ""):
+            scene.first.connections[0].send(Sessions(["first:1", "second:1"], era))
+        await asyncio.sleep(0.1)
+        scene.second.era = "three"
+        scene.network.kill("first")
+        await asyncio.sleep(0.1)
+
+    events = play(story).owner.events
+    assert events[:4] == ["first@process", "another era", "closed", "second@process in another era"]
+
+
+def test_what_a_former_server_sends_counts_only_where_it_has_the_era_of_the_present_one() -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        await connector.connected()
+        former = scene.first.connections[0]
+        former.send(Sessions(["first:1", "second:1"], "one"))
+        former.send(Redirect(["second:1"]))
+        await asyncio.sleep(0.1)
+        assert connector.address == "second:1"
+        for era in ("two", "one"):
+            scene.second.connections[0].send(Sessions(["second:1"], era))
+            await asyncio.sleep(0.1)
+            former.send(Services({era: 1}))
+            await asyncio.sleep(0.1)
+
+    assert play(story).owner.former_messages == [Services({"one": 1})]

@@ -278,3 +278,42 @@ def test_a_user_may_watch_the_overrides_too() -> None:
     assert (seen, len(subscription.instances)) == ([None], 1)
     watch.unwatch()
     assert not [m for m in shell.sent() if isinstance(m, UnwatchConfig)], "the client itself still needs it"
+
+
+def test_in_another_era_the_next_whole_service_and_the_next_entry_count_whatever_their_versions() -> None:
+    shell = Shell()
+    shell.core.connected("s@1")
+    subscription, watch = shell.subscribe(), shell.core.watch_config("k", None)
+    shell.core.received(push([provider("r")], 900))
+    shell.core.received(Configs([ConfigEntry("k", b"old", 9)]))
+    shell.core.connected("s@2")
+    assert (subscription.version, watch.version) == (900, 9)
+    shell.core.connected("s@3", in_another_era=True)
+    assert (subscription.count, watch.value) == (1, b"old"), "what there is stays"
+    wants, watched = {}, {}
+    for message in shell.sent():
+        if isinstance(message, Subscribe):
+            wants.update({want.data_info_id: want.version for want in message.wants})
+        elif isinstance(message, WatchConfigs):
+            watched.update(message.wants)
+    assert (wants, watched) == ({A: 0}, {"k": 0})
+    shell.core.received(push([provider("r"), provider("s")], 5))
+    shell.core.received(Configs([ConfigEntry("k", None, 0)]))
+    assert (subscription.version, subscription.count, watch.value) == (5, 2, b"old"), "nobody has written it again"
+    shell.core.received(Configs([ConfigEntry("k", None, 1)]))
+    assert (watch.value, watch.version) == (None, 1)
+
+
+def test_a_server_that_gets_another_era_is_asked_for_the_configuration_and_goes_on_with_services() -> None:
+    shell = Shell()
+    shell.core.connected("s@1")
+    subscription, watch = shell.subscribe(), shell.core.watch_config("k", None)
+    shell.core.received(push([provider("r")], 900))
+    shell.core.received(Configs([ConfigEntry("k", b"old", 9)]))
+    shell.sent()
+    shell.core.era_changed()
+    assert [message for message in shell.sent() if isinstance(message, Subscribe | WatchConfigs)] == [
+        WatchConfigs({"k": 0})
+    ]
+    shell.core.received(Configs([ConfigEntry("k", b"again", 1)]))
+    assert (subscription.version, watch.value, watch.version) == (900, b"again", 1)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 
+import msgspec
 from slotreeve_client import Client, Lease
+from slotreeve_client.administration import change_orders, change_settings, put_config
 from slotreeve_conformance.simulated import simulated
 from slotreeve_simulator.process_clock import ProcessClock
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
@@ -209,3 +211,79 @@ async def test_where_two_data_servers_do_not_reach_each_other_others_stand_in_an
         after = cluster.views()[0].table
         assert all(len(row.holders) == 2 and not row.learners for row in after.slots)
         assert await unknown(client, leases) == 0
+
+
+@simulated
+async def test_programs_follow_a_cluster_that_was_built_anew_on_empty_disks_after_one_that_counted_further(
+    rng: random.Random,
+) -> None:
+    async with SimulatedCluster(rng, meta=1, data=2) as cluster:
+        consumer, provider = cluster.client(), cluster.client()
+        cluster.process_clock("operator")
+        operator = cluster.transport("operator"), "slotreeve", [cluster.address("meta-1")]
+        for number in range(3):
+            await put_config(*operator, "limit", b"%d" % number)
+        seen: list[bytes | None] = []
+        subscription, watch = consumer.subscribe("a"), consumer.watch_config("limit", lambda w: seen.append(w.value))
+        await asyncio.gather(subscription.ready(), watch.ready())
+        for _ in range(3):
+            cluster.kill("data-1")
+            await cluster.ready(60)
+            await cluster.start("data-1")
+            await cluster.ready(60)
+        publication = provider.publish("a", "old")
+        await cluster.until(lambda: [i.data for i in subscription.instances] == [(b"old",)], "it is seen", 10)
+        version = subscription.version
+        names = list(cluster.names)
+        for name in names:
+            cluster.kill(name)
+        await asyncio.sleep(60)
+        assert [i.data for i in subscription.instances] == [(b"old",)]
+        for name in names:
+            cluster.wipe(name)
+            await cluster.start(name)
+        await cluster.ready(60)
+        publication.republish("new")
+        provider.publish("a", "second")
+        await provider.flush()
+        expected_data = {(b"new",), (b"second",)}
+        await cluster.until(lambda: {i.data for i in subscription.instances} == expected_data, "both are seen", 10)
+        assert subscription.version < version
+        assert (watch.value, watch.version) == (b"2", 0)
+        await put_config(*operator, "limit", b"again")
+        await cluster.until(lambda: watch.value == b"again", "the value is seen", 10)
+        assert (watch.version, seen) == (1, [b"2", b"again"])
+
+
+@simulated
+async def test_configuration_orders_and_settings_that_are_given_again_count_after_the_meta_state_was_lost(
+    rng: random.Random,
+) -> None:
+    async with SimulatedCluster(rng, meta=1, data=2, session=2) as cluster:
+        client = cluster.client()
+        cluster.process_clock("operator")
+        operator = cluster.transport("operator"), "slotreeve", [cluster.address("meta-1")]
+        lost, kept = client.watch_config("lost"), client.watch_config("kept")
+        for number in range(5):
+            await put_config(*operator, "kept", b"%d" % number)
+        await put_config(*operator, "lost", b"1")
+        await change_settings(*operator, lambda table: table.changed("session.linger_seconds", 9.0))
+        await change_orders(*operator, lambda orders: msgspec.structs.replace(orders, push_stopped=True))
+        sessions = [cluster.servers[name] for name in ("session-1", "session-2")]
+        settings = [server.settings_in_force for server in sessions]
+        await cluster.until(lambda: all(each.version == 1 for each in settings), "the settings are in force", 10)
+        await asyncio.sleep(5)
+        before = cluster.views()[0]
+        cluster.kill("meta-1")
+        cluster.wipe("meta-1")
+        await cluster.start("meta-1")
+        await cluster.until(lambda: cluster.views()[0].era != before.era, "the meta state is another one", 60)
+        await put_config(*operator, "kept", b"again")
+        await cluster.until(lambda: kept.value == b"again", "the client sees it", 10)
+        assert lost.value == b"1"
+        await put_config(*operator, "lost", None)
+        await cluster.until(lambda: lost.value is None, "the client sees that it is deleted", 10)
+        await cluster.until(lambda: all(each.version == 0 for each in settings), "there are no settings", 10)
+        subscription = client.subscribe("a")
+        client.publish("a", "x")
+        await cluster.until(lambda: len(subscription.instances) == 1, "pushes are not stopped any more", 10)

@@ -28,6 +28,7 @@ from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver
 from tests.servers.scripted_election import ScriptedElection
 
 FACTS = SlotFacts(4, 2, "crc32c")
+THIS = Node("meta-1", Role.META, "meta-1:1", "meta-1@1")
 TOOL = a_peer("tool", Role.TOOL)
 
 
@@ -40,7 +41,7 @@ class Scene:
         arranger = Arranger(
             4, replicas, DefaultAssigner(DefaultAssignerOptions()), EvenBalancer(EvenBalancerOptions()), 0
         )
-        self.core = MetaCore(self.outbox, self.election, arranger, settings, "meta-1", FACTS)
+        self.core = MetaCore(self.outbox, self.election, arranger, settings, THIS, FACTS)
         self.peers: dict[str, Peer] = {}
         self.core.start()
         if leads:

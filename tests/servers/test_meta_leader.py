@@ -467,3 +467,32 @@ def test_a_server_that_has_handed_over_everything_for_a_restart_gets_nothing_bac
             scene.commit_all()
         assert [each.may_leave for each in granted if isinstance(each, LeaseGranted)] == [False, True]
         assert {row.leader for row in scene.core.view.read().table.slots} == {"data-1"}
+
+
+def test_a_meta_state_keeps_its_era_and_gets_another_one_where_it_goes_on_above_what_members_have() -> None:
+    scene = Scene()
+    first = scene.cluster("data-1", "data-2").era
+    assert first
+    scene.lead(2)
+    scene.settle(("data-1", "data-2"))
+    scene.connect("data-3")
+    scene.heartbeat("data-3")
+    scene.settle(("data-1", "data-2", "data-3"))
+    view = scene.core.view.read()
+    assert (view.term, view.era) == (2, first)
+    scene.heartbeat("data-1", has=(view.revision + 40, view.table.epoch + 40))
+    newer = msgspec.structs.replace(view, revision=view.revision + 40)
+    scene.outbox.answer(newer, kind=GetNewerView)
+    scene.settle(("data-1", "data-2", "data-3"))
+    after = scene.core.view.read()
+    assert after.revision > view.revision + 40
+    assert after.era not in ("", first)
+
+
+def test_a_meta_state_without_a_era_gets_one_with_its_next_view() -> None:
+    scene = Scene()
+    view = scene.cluster("data-1", "data-2")
+    older = msgspec.structs.replace(view, era="")
+    scene.election.state.store("view", msgspec.msgpack.encode(older), older.term)
+    scene.cluster("data-3")
+    assert scene.core.view.read().era

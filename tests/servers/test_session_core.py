@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from msgspec.structs import replace
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
@@ -23,6 +24,10 @@ from slotreeve_protocol.client_messages import (
 )
 from slotreeve_protocol.general_messages import Ping
 from slotreeve_protocol.meta_messages import (
+    ConfigEntry,
+    Configs,
+    GetConfigs,
+    LeaseGranted,
     UnwatchConfig,
     View,
     WatchConfigs,
@@ -259,3 +264,25 @@ def test_a_subscription_to_a_bare_name_is_ignored() -> None:
     wants = [Want("bare", Scope.ZONE), Want(SERVICE, Scope.ZONE)]
     deliver(scene.outbox, scene.core.handlers, scene.client("b"), Subscribe(wants))
     assert list(scene.core.interests.services) == [SERVICE]
+
+
+def test_configuration_of_another_era_counts_whatever_its_versions_and_that_of_a_former_one_no_more() -> None:
+    scene = SessionScene()
+    peer, first = scene.client(), scene.core.membership.view
+    leader = a_peer("meta-1", Role.META)
+    deliver(scene.outbox, scene.core.handlers, peer, WatchConfigs({"kept": 0, "gone": 0}))
+    scene.core.lease_granted(leader, LeaseGranted(1, 5.0, None, configs=1))
+    scene.outbox.answer(Configs([ConfigEntry("kept", b"9", 9), ConfigEntry("gone", b"8", 8)]), kind=GetConfigs)
+    scene.outbox.take()
+    scene.core.lease_granted(leader, LeaseGranted(1, 5.0, None, configs=2))
+    scene.core.view_changed(replace(first, era="one"), replace(first, era="two"))
+    scene.core.membership.view = replace(first, era="two")
+    scene.outbox.answer(Configs([ConfigEntry("kept", b"10", 10)]), kind=GetConfigs)
+    scene.core.lease_granted(leader, LeaseGranted(1, 5.0, None, configs=3))
+    scene.outbox.answer(Configs([ConfigEntry("kept", b"1", 1)]), kind=GetConfigs)
+    scene.outbox.end_turn()
+    assert scene.outbox.messages(Configs, peer) == [
+        Configs([ConfigEntry("kept", b"1", 1)]),
+        Configs([ConfigEntry("gone", None, 0)]),
+    ]
+    assert scene.outbox.messages(Sessions, peer) == [Sessions(["session-1:1", "session-2:1"], "two")]

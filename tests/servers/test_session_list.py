@@ -21,8 +21,8 @@ def test_a_list_that_has_not_changed_is_not_sent_again() -> None:
     outbox = RecordingOutbox()
     peers = [a_peer("client", Role.CLIENT)]
     sessions = SessionList(outbox)
-    sessions.changed([node("session-1")], peers)
-    sessions.changed([node("session-1")], peers)
+    sessions.changed([node("session-1")], "", peers)
+    sessions.changed([node("session-1")], "", peers)
     outbox.end_turn()
     assert outbox.messages(Sessions) == [FIRST]
 
@@ -30,7 +30,7 @@ def test_a_list_that_has_not_changed_is_not_sent_again() -> None:
 def test_a_client_that_is_let_in_gets_the_newest_list() -> None:
     outbox = RecordingOutbox()
     sessions = SessionList(outbox)
-    sessions.changed([node("session-1")], [])
+    sessions.changed([node("session-1")], "", [])
     client = ConnectedClient(a_peer("client", Role.CLIENT))
     sessions.send_to(client)
     assert outbox.messages(Sessions, client.peer) == [FIRST]
@@ -40,7 +40,7 @@ def test_very_many_clients_get_a_newer_list_some_at_a_time_and_each_gets_it_once
     outbox = RecordingOutbox(turn_steps=3)
     peers = [a_peer(f"client-{number}", Role.CLIENT) for number in range(8)]
     sessions = SessionList(outbox)
-    sessions.changed([node("session-1")], peers)
+    sessions.changed([node("session-1")], "", peers)
     sent = []
     for _ in range(5):
         outbox.end_one_turn()
@@ -52,9 +52,9 @@ def test_a_newer_list_takes_the_place_of_the_one_that_is_still_being_sent() -> N
     outbox = RecordingOutbox(turn_steps=1)
     peers = [a_peer(f"client-{number}", Role.CLIENT) for number in range(2)]
     sessions = SessionList(outbox)
-    sessions.changed([node("session-1")], peers)
+    sessions.changed([node("session-1")], "", peers)
     outbox.end_one_turn()
-    sessions.changed([node("session-2")], peers)
+    sessions.changed([node("session-2")], "", peers)
     outbox.advance(1.0)
     early, late = outbox.take("sent"), peers[-1]
     assert [effect.what for effect in early if effect.peer is peers[0]] == [FIRST, SECOND]

@@ -60,7 +60,7 @@ def test_what_concerns_another_role_or_changes_nothing_is_told_to_nobody() -> No
     settings, seen = of_data()
     settings.take(table(session__linger_seconds=9.0), 1)
     settings.take(table(session__linger_seconds=10.0), 2)
-    settings.take(table(data__brake_few=1), 2)
+    settings.take(table(session__linger_seconds=10.0), 2)
     assert seen == []
     assert settings.version == 2
 

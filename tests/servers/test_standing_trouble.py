@@ -153,7 +153,7 @@ def test_every_client_gets_a_list_of_session_servers_although_it_changes_before_
     sessions, clients = SessionList(outbox), [a_peer(f"client-{number}", Role.CLIENT) for number in range(100)]
     for change in range(10):
         names = [f"session-{number}" for number in range(2 + change % 2)]
-        sessions.changed([Node(name, Role.SESSION, f"{name}:1", name) for name in names], clients)
+        sessions.changed([Node(name, Role.SESSION, f"{name}:1", name) for name in names], "", clients)
         for _ in range(5):
             outbox.end_one_turn()
     assert {effect.peer for effect in outbox.take("sent")} == set(clients)

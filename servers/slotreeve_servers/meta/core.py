@@ -68,7 +68,7 @@ class MetaCore:
 
     Args:
         election: who leads, and the meta state; the core only reads it.
-        node: name of this server.
+        node: this server.
         facts: the slot facts of the configuration.
 
     Attributes:
@@ -83,17 +83,17 @@ class MetaCore:
         election: Election,
         arranger: Arranger,
         settings: Settings,
-        node: str,
+        node: Node,
         facts: SlotFacts,
     ) -> None:
         self._outbox, self._election, self._arranger = outbox, election, arranger
-        self._rules, self._facts = settings.meta, facts
+        self._rules, self._node, self._facts = settings.meta, node, facts
         self.addresses = MetaAddresses(settings.cluster.meta)
         self._leases = Leases(settings.meta)
         self._unreached = Unreached(outbox, self._leases, settings.meta.lease_seconds)
         self.view = CommittedView(election.state)
         self.configs = ProvidedConfig(election.state)
-        self.recorder = LeadershipRecorder(outbox, node, election)
+        self.recorder = LeadershipRecorder(outbox, node.name, election)
         self._peers: dict[Peer, None] = {}
         self._heartbeats = LastHeartbeats()
         self._loads = KnownLoads()
@@ -342,7 +342,7 @@ class MetaCore:
                 self._target = found.target
                 self._settled = replace(now, target=found.target).key
             elif self._may_act() and self.view.read().revision == now.view.revision:
-                self._commit(found, now.view.revision + 1, now)
+                self._commit(found, now.view.revision + 1, now, now.view.era)
         if self._look_again:
             self._look.soon()
 
@@ -350,16 +350,18 @@ class MetaCore:
         self._settled = ()
         self._look.soon()
 
-    def _commit(self, found: NextTable, revision: int, now: Situation) -> None:
+    def _commit(self, found: NextTable, revision: int, now: Situation, era: str) -> None:
+        """Commit a view. Where there is no ``era`` to go on in, another one begins."""
         self._committing = found
         term, missing = self._election.leadership().term, self._leases.missing(self._outbox.attended())
         rest, unclean = rest_of_way(found.table, found.target), [row.id for row in found.unclean]
-        members = now.data, now.sessions
-        view = View(term, revision, found.table, *members, self._facts, missing, rest, unclean, *now.without_lease)
+        told = now.data, now.sessions, self._facts, missing, rest, unclean, *now.without_lease
+        view = View(term, revision, found.table, *told, era or f"{self._node.process_id}:{revision}")
         self._outbox.commit(view, now.view.revision)
 
     def _raise_above(self, newest: Newest, old: View, now: Situation) -> None:
-        """The meta state is older than what members have."""
+        """The meta state is older than what members have: go on above it in another era, because provided configuration
+        is counted from the older state on."""
         having = self._heartbeats.having_newer(old.revision)
         known = self._newest_view.above(newest, old, having, self._peers)
         found = table_above(self._arranger, replace(now, view=known), newest) if known is not None else None
@@ -373,7 +375,7 @@ class MetaCore:
             *(old.revision, old.table.epoch, newest.name, newest.revision, newest.epoch),
             *(revision, found.table.epoch, f"{newest.name} has" if known is not old else "the meta state has"),
         )
-        self._commit(found, revision, now)
+        self._commit(found, revision, now, era="")
 
     def committed(self, old: View, view: View) -> None:
         """``view`` is the committed one after ``old``: publish it, and look for the next change."""

@@ -43,7 +43,7 @@ class MetaServer(NodeServer):
         election = self._election = ElectionInUse(settings.election.use, election, back_ends, clock, self._supervisor)
         arranger = Arranger(cluster.slots, cluster.replicas, assigner, balancer, settings.meta.protect_below)
         peers = self._peers = MetaPeers(environment, self._supervisor, election)
-        self.core = peers.core = MetaCore(peers, election, arranger, settings, environment.node.name, environment.facts)
+        self.core = peers.core = MetaCore(peers, election, arranger, settings, environment.node, environment.facts)
         self.core.addresses = MetaAddresses(environment.meta_servers, lambda: election.back_end.election)
         handlers = SwapRequests(environment, self._election, peers, self._supervisor)
         self._swaps = handlers

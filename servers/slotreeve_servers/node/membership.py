@@ -32,6 +32,8 @@ log = logging.getLogger("slotreeve.membership")
 
 LEASE_HEARTBEATS = 3
 """A server to which so many heartbeats in a row brought no answer has no lease (``meta.lease_seconds`` is no less)."""
+UNKNOWN_VERSION = -1
+"""Of live settings that were counted in a former era."""
 NO_VIEW = View(0, 0, SlotTable(), [], [])
 """What a server knows of the cluster before the first view."""
 
@@ -218,6 +220,8 @@ class Membership:
 
     def _take(self, view: View) -> None:
         old, self.view = self.view, view
+        if self.settings is not None and view.is_of_another_era(old):
+            self.settings.version = UNKNOWN_VERSION
         self._member.view_changed(old, view)
         self.heartbeat_soon()
 

@@ -39,6 +39,7 @@ class SettingsInForce:
         self._ignored: Mapping[str, str] = {}
         self._followers: list[Callable[[Settings], None]] = []
         self.settings = configured
+        self._taken: bytes | None = None
         self.version = 0
 
     def follow(self, changed: Callable[[Settings], None]) -> None:
@@ -48,9 +49,9 @@ class SettingsInForce:
     def take(self, value: bytes | None, version: int) -> None:
         """The operator's table is this one. What cannot be followed in it is logged once, and is as the configuration
         says; a table that cannot be read leaves everything as it is."""
-        if version == self.version:
+        if (value, version) == (self._taken, self.version):
             return
-        self.version = version
+        self._taken, self.version = value, version
         try:
             table = LiveSettings.decode(value)
         except ModelError as error:

@@ -332,12 +332,14 @@ class SessionCore:
     # --- the cluster changes -----------------------------------------------------------------------------------------
 
     def view_changed(self, old: View, view: View) -> None:
-        """Follow the newer table; tell the clients of new session servers."""
+        """Follow the newer table; tell the clients of new session servers, and of another era."""
+        if view.is_of_another_era(old):
+            self._configs.begin_anew()
         self._outbox.keep_links(view.data)
         self.leaders.table_changed(view.table)
         # The first list that a client gets lets it in: those that wait get the newest one when their turn comes.
         inside = [peer for peer, client in self.clients.items() if not self._arrivals.is_waiting(client)]
-        self._sessions.changed(view.sessions, inside)
+        self._sessions.changed(view.sessions, view.era, inside)
 
     def copies(self) -> HeldCopies:
         """A session server holds no slot."""
@@ -389,9 +391,10 @@ class SessionCore:
         """Each answer to a heartbeat carries a digest of the configuration: fetch it where something was missed."""
         if self._configs.agrees(granted.configs):
             return
+        era = self.membership.view.era
 
         def answered(reply: Message | None, error: Exception | None) -> None:
-            if isinstance(reply, Configs):
+            if isinstance(reply, Configs) and era == self.membership.view.era:
                 self._follow_orders(self._configs.load(reply.entries))
 
         self._outbox.ask(leader, GetConfigs(""), answered, CONFIG_TIMEOUT_SECONDS)

@@ -30,18 +30,28 @@ class ConfigMirror:
         self._entries: dict[str, ConfigEntry] = {}
         self._watchers: dict[str, dict[ConnectedClient, None]] = {}
         self._is_loaded = False
+        self._former: set[str] = set()
 
     def agrees(self, digest: int) -> bool:
         """Whether this copy was loaded and has that digest."""
         return self._is_loaded and digest == config_digest({e.key: e.version for e in self._entries.values()})
 
+    def begin_anew(self) -> None:
+        """Another era has begun, in which versions are counted anew: wait for its entries."""
+        self._former.update(self._entries)
+        self._entries.clear()
+        self._is_loaded = False
+
     def load(self, entries: Iterable[ConfigEntry]) -> list[ConfigEntry]:
-        """Take all entries that there are; return those that are newer than this copy's."""
+        """Take all entries that there are; return those that are newer than this copy's, and those that there
+        were in a former era only."""
         first, self._is_loaded = not self._is_loaded, True
         newer = self.apply(entries)
         if first:
             for key in sorted(self._watchers.keys() - self._entries.keys()):
                 self._send(self._watchers[key], self._newest(key))
+            newer += [self._newest(key) for key in sorted(self._former - self._entries.keys())]
+            self._former.clear()
         return newer
 
     def apply(self, entries: Iterable[ConfigEntry]) -> list[ConfigEntry]:

@@ -23,9 +23,9 @@ class SessionList:
         self._frame = encode_message(self._sessions)
         self._outdated: deque[Peer] = deque()
 
-    def changed(self, nodes: Iterable[Node], clients: Iterable[Peer]) -> None:
-        """The cluster has these session servers now; ``clients`` are connected here."""
-        sessions = Sessions([node.address for node in nodes])
+    def changed(self, nodes: Iterable[Node], era: str, clients: Iterable[Peer]) -> None:
+        """The cluster has these session servers now, and counts in this era; ``clients`` are connected here."""
+        sessions = Sessions([node.address for node in nodes], era)
         if sessions == self._sessions:
             return
         self._sessions, self._frame = sessions, encode_message(sessions)
