@@ -86,7 +86,7 @@ class ConfigWatch:
         return is_new
 
     def forget_version(self) -> None:
-        """For the client's core: versions are counted anew. The value stays until somebody writes or deletes it again."""
+        """For the client's core: versions are counted anew. The value stays until it is written or deleted again."""
         self.version = 0
 
     def call(self) -> None:

@@ -77,10 +77,13 @@ class ServiceChannel(grpc.aio.Channel):
         """The channel to the instance that the next call goes to.
 
         Raises:
-            grpc.aio.AioRpcError: UNAVAILABLE, there is no instance; CANCELLED, this channel was closed.
+            grpc.aio.AioRpcError: UNAVAILABLE, there is no instance; FAILED_PRECONDITION, the service is not pushed to
+                this client; CANCELLED, this channel was closed.
         """
         if self._closed:
             raise _error(grpc.StatusCode.CANCELLED, f"the channel to {self._service} was closed")
+        if self._subscription.error is not None:
+            raise _error(grpc.StatusCode.FAILED_PRECONDITION, str(self._subscription.error))
         tried: list[str] = []
         failing: grpc.aio.Channel | None = None
         while (provider := self._route.choose(tried)) is not None:

@@ -200,7 +200,7 @@ class BlockingSlotreeveTransport(httpx.BaseTransport):
             return self._inner.handle_request(request)
         service = self._names[host]
         try:
-            if host not in self._ready_hosts:
+            if host not in self._ready_hosts or self._subscriptions[host].has_ended:
                 self._subscriptions[host].ready(self._ready_seconds)
                 self._ready_hosts.add(host)
             attempts = _Attempts(request, service, self._routes.to(host, request.url.scheme), self._attempts)

@@ -173,6 +173,11 @@ class Subscription:
         """Whether the subscription or the client was closed, or the service is not pushed to this client."""
         return self._closed
 
+    @property
+    def error(self) -> SlotreeveError | None:
+        """Why the service is not pushed to this client (any more); None where it is, or somebody has closed it."""
+        return self._error
+
     async def ready(self) -> None:
         """Wait for the first push.
 

@@ -108,8 +108,15 @@ class BlockingSubscription:
         """Those of :attr:`instances` that a filter admits, by default the enabled ones that are not critical."""
         return Selection(self, chosen if chosen is not None else Filter())
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was closed, or the service is not pushed to this client: then :meth:`ready` says why. Does not
+        wait for the client's event loop. Raises ClientClosed."""
+        self._owner.check_open()
+        return self._subscription.has_ended
+
     def ready(self, timeout_seconds: float) -> None:
-        """Wait for the first push. Raises RequestTimeout, ClientClosed."""
+        """Wait for the first push. Raises RequestTimeout, RegistrationError, ClientClosed."""
         self._owner.wait(self._subscription.ready(), timeout_seconds)
 
     def unsubscribe(self) -> None:
