@@ -204,6 +204,7 @@ def _guide(directory: Path, servers: list[Planned], target: Path) -> str:
         f"     . {directory / OPERATOR / 'env'}; slotreeve status",
         "Check a server before the start:",
         f"     set -a; . {target}/NAME.env",
-        f"     slotreeve config check -c {target}/slotreeve.toml --set node.name=NAME --online",
+        f"     slotreeve config check -c {target}/slotreeve.toml --set node.name=NAME",
+        "   and a meta server with --online as well: its ports, its election's store, the other meta servers.",
     ]
     return "\n".join(lines) + "\n"

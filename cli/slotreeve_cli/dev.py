@@ -127,6 +127,13 @@ async def _run(configurations: Mapping[str, ServerConfiguration], tool_key: str,
             ) is not None:
                 pages.append(end)
             await server.start()
+        settings, dialled_as = configuration.settings, transports[-1]
+        addresses = dict(zip(NAMES, [server.address for server in servers], strict=False))  # the gateway comes last
+        places = {role: dialled(dialled_as, NAMES[role], address) for role, address in addresses.items()}
+        transports.append(open_transport(own_key=tool_key))
+        await complete_view(
+            transports[-1], settings.cluster.name, [places[Role.META]], names, settings.cluster.replicas, READY_SECONDS
+        )
         launcher = launchers[Role.GATEWAY]
         node = launcher.gateway_node()
         transports.append(launcher.transport(node.name))
@@ -138,13 +145,6 @@ async def _run(configurations: Mapping[str, ServerConfiguration], tool_key: str,
             pages.append(end)
         await gateway.start()
         servers.append(gateway)
-        settings = configuration.settings
-        addresses = {role: server.address for role, server in zip(NAMES, servers, strict=True)}
-        places = {role: dialled(transports[-1], NAMES[role], address) for role, address in addresses.items()}
-        transports.append(open_transport(own_key=tool_key))
-        await complete_view(
-            transports[-1], settings.cluster.name, [places[Role.META]], names, settings.cluster.replicas, READY_SECONDS
-        )
         took = time.monotonic() - began
         uses_console = any(entry.offer.name == "console" for entry, _ in configuration.check_faces(catalogue).values())
         console = f"\n  console in a browser: http://{gateway.address}/ui/" if uses_console else ""

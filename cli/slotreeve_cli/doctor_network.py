@@ -45,13 +45,13 @@ def addresses_of(configuration: ServerConfiguration, launcher: Launcher) -> Iter
     from slotreeve.model.nodes import Role
 
     metas, name = configuration.settings.cluster.meta, configuration.settings.node.name
-    for meta in [name] if name in metas else metas:
+    for meta in ([name] if name in metas else metas) if Role.META in launcher.roles else ():
         requests, election = launcher.meta_listens_at(meta)
         yield f"the meta server {meta}", requests
         yield f"the election of {meta}", election
         if pages := launcher.http_address(requests):
             yield f"the HTTP pages of {meta}", pages
-    for role in (Role.DATA, Role.SESSION) if name not in metas else ():
+    for role in [] if name in metas else [role for role in (Role.DATA, Role.SESSION) if role in launcher.roles]:
         _, bind = launcher.node(role)
         yield f"the {role} server", bind
         if pages := launcher.http_address(bind):

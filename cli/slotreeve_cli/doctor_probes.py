@@ -176,7 +176,7 @@ async def look_at_spark(patient: Patient) -> SparkSeen:
     """The Java that Spark would start."""
     from importlib.util import find_spec
 
-    if find_spec("pyspark") is None:
+    if find_spec("pyspark") is None or find_spec("slotreeve_spark") is None:
         return SparkSeen(is_installed=False)
     from slotreeve_spark.doctor import java
 

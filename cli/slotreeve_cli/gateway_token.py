@@ -44,7 +44,8 @@ def issue(
         ),
     ],
     days: Annotated[
-        float | None, typer.Option("--days", min=0, max=36_500, help="It ends after so many days; else when revoked.")
+        float | None,
+        typer.Option("--days", min=0.001, max=36_500, help="It ends after so many days; else when revoked."),
     ] = None,
     note: Annotated[str, typer.Option("--note", help="What it is for.")] = "",
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it

@@ -23,8 +23,8 @@ async def try_online(configuration: ServerConfiguration, launcher: Launcher) -> 
     node = configuration.settings.node.name
     if node not in members:
         raise ConfigError(
-            f"node.name: {node!r} is no meta server of cluster.meta; say which one this machine is, e.g. "
-            f"--set node.name={next(iter(members))}"
+            f"node.name: {node!r} is no meta server of cluster.meta, and --online tries what a meta server needs: "
+            f"leave it out, or say which one this machine is, e.g. --set node.name={next(iter(members))}"
         )
     requests, election = launcher.meta_listens_at(node)
     rows = [_port("requests", requests), _port("election", election)]

@@ -158,7 +158,7 @@ def watch(
     seconds: Annotated[float | None, typer.Option("--for", min=0, help="End after so many seconds.")] = None,
     output: RowsOption = Rows.TABLE,
 ) -> None:
-    """Print each KEY's value, now and at every change, until Ctrl-C."""
+    """Print each KEY's value, now and at every change, until Ctrl-C. It ends where none is shown."""
     from slotreeve_client.tools import run_async
 
     run_async(_watch(session, cluster, keys, updates, seconds, output))
@@ -167,10 +167,12 @@ def watch(
 async def _watch(
     sessions: list[str], cluster: str, keys: list[str], updates: int | None, seconds: float | None, output: Rows
 ) -> None:
+    import asyncio
+
     from slotreeve_client.tools import open_client
     from slotreeve_protocol.meta_messages import ConfigEntry
 
-    from slotreeve_cli.publish import wait_for
+    from slotreeve_cli.publish import refused_all, wait_for
     from slotreeve_cli.run import stop_requested
 
     stopping = stop_requested(until_eof=False)
@@ -187,9 +189,12 @@ async def _watch(
                 stopping.set()
 
     async with open_client(sessions, cluster) as client:
-        for key in keys:
-            client.watch_config(key, changed)
+        made = [client.watch_config(key, changed) for key in keys]
+        refusal = asyncio.create_task(refused_all((each.ready() for each in made), stopping))
         await wait_for(stopping, seconds)
+        if refusal.done() and (error := refusal.result()) is not None:
+            raise error
+        refusal.cancel()
 
 
 def _print(entries: list[ConfigEntry], output: Rows) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +13,7 @@ import typer
 from slotreeve_cli.options import DEFAULT_SESSION, ClusterOption, HealthName, Output, OutputOption, SessionOption
 
 if TYPE_CHECKING:
+    from slotreeve.errors import SlotreeveError
     from slotreeve_client import Client, Instance, Publication
 
 TIMEOUT_SECONDS = 10.0
@@ -141,6 +142,18 @@ async def _publish(
             if seconds is None:
                 typer.echo("it stays until this command ends (Ctrl-C)")
         await wait_for(stopping, seconds)
+
+
+async def refused_all(awaited: Iterable[Awaitable[None]], stopping: asyncio.Event) -> SlotreeveError | None:
+    """Set ``stopping`` once everything that is awaited has failed, and return the first error."""
+    from slotreeve.errors import SlotreeveError
+
+    found = await asyncio.gather(*awaited, return_exceptions=True)
+    errors = [each for each in found if isinstance(each, SlotreeveError)]
+    if len(errors) < len(found):
+        return None
+    stopping.set()
+    return errors[0]
 
 
 async def wait_for(stopping: asyncio.Event, seconds: float | None) -> None:

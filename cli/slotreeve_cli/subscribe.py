@@ -34,7 +34,7 @@ def subscribe(
     seconds: Annotated[float | None, typer.Option("--for", min=0, help="End after so many seconds.")] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Print what is published for each SERVICE, now and at every change, until Ctrl-C."""
+    """Print what is published for each SERVICE, now and at every change, until Ctrl-C. It ends where none is shown."""
     from slotreeve_client.tools import run_async
 
     run_async(_subscribe(session, cluster, services, scope, updates, seconds, output))
@@ -52,7 +52,7 @@ async def _subscribe(
     from slotreeve_client import Scope
     from slotreeve_client.tools import open_client
 
-    from slotreeve_cli.publish import wait_for
+    from slotreeve_cli.publish import refused_all, wait_for
     from slotreeve_cli.run import stop_requested
 
     stopping = stop_requested(until_eof=False)
@@ -69,14 +69,17 @@ async def _subscribe(
                 stopping.set()
 
     async with open_client(sessions, cluster) as client:
-        for service in services:
-            client.subscribe(service, changed, Scope[scope.name])
+        made = [client.subscribe(service, changed, Scope[scope.name]) for service in services]
+        refusal = asyncio.create_task(refused_all((each.ready() for each in made), stopping))
         # A subscriber waits for a registry that is not there yet, and reports that it waits.
         silent = asyncio.get_running_loop().call_later(SILENT_SECONDS, _tell_if_silent, client)
         try:
             await wait_for(stopping, seconds)
         finally:
             silent.cancel()
+            refusal.cancel()
+        if refusal.done() and (error := refusal.result()) is not None:
+            raise error
 
 
 def _tell_if_silent(client: Client) -> None:

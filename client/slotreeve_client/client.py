@@ -22,6 +22,7 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.model.text import check_text
 from slotreeve.ports import Context, Hello, Message, Transport
 from slotreeve.ports.transport import own_name
+from slotreeve_protocol.addresses import check_server_address
 from slotreeve_protocol.client_messages import Datum, Get, ListedUpTo, ListServices, Scope, Services
 from slotreeve_protocol.envelope import begins_like_envelope, encode_instance
 from slotreeve_protocol.instance import Instance
@@ -379,8 +380,10 @@ def connect(*addresses: str, options: ClientOptions | None = None) -> Client:
     Raises:
         ClientError: no address was given.
         PluginError: there is no such transport plugin.
-        ConfigError: a file of keys cannot be used.
+        ConfigError: an address is none, or a file of keys cannot be used.
     """
+    for address in addresses:
+        check_server_address(address)
     # They need pydantic and pluggy, for which a program that does not connect should not wait.
     from slotreeve.catalogue import build_plugin
     from slotreeve.key_files import load_keys

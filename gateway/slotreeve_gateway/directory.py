@@ -38,6 +38,11 @@ class Lister(Protocol):
         """Number of providers by data info id."""
 
 
+def is_own(data_info_id: str) -> bool:
+    """Whether a service is one of the gateways' own, which lists of services do not show."""
+    return _OWN in data_info_id
+
+
 class ServiceDirectory:
     """All services that have providers. It is read again where somebody asks and it is older than ``seconds``; there is
     no cost while nobody asks. While the registry does not answer, it stays as it was read last.
@@ -166,8 +171,8 @@ class ServiceDirectory:
             self._reading, self._tried_at = None, self._clock.now()
         self._took = self._clock.now() - began
         self._read_at = self._tried_at = began
-        services = {name: count for name, count in sorted(found.items()) if count and _OWN not in name}
-        own = frozenset(name for name, count in found.items() if count and _OWN in name)
+        services = {name: count for name, count in sorted(found.items()) if count and not is_own(name)}
+        own = frozenset(name for name, count in found.items() if count and is_own(name))
         if services != self._services or own != self.own or not self.index:
             self._services, self.own = MappingProxyType(services), own
             digest = crc32(msgspec.msgpack.encode((services, sorted(own)))) % DIGESTS

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-from slotreeve.errors import PluginError
+from slotreeve.errors import NotThere, PluginError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from slotreeve_gateway.http import problem
@@ -15,7 +14,9 @@ from slotreeve_gateway.origin import ORIGIN, Origin
 _ANOTHER_PAGE = problem(
     403, "a web page of another origin has made the request: its header Origin is not that of its Host"
 )
-_NOT_FOUND = msgspec.json.encode({"type": "about:blank", "title": "Not Found", "status": 404})
+_NOT_FOUND = problem(
+    404, "no face of this gateway has such a page; its setting face.use names the faces", NotThere.code
+)
 
 
 class FacePages:
@@ -51,9 +52,7 @@ class FacePages:
             ORIGIN.set(Origin.of(scope))
             await application(scope, receive, send)
         else:
-            headers = [(b"content-type", b"application/problem+json")]
-            await send({"type": "http.response.start", "status": 404, "headers": headers})
-            await send({"type": "http.response.body", "body": _NOT_FOUND})
+            await _NOT_FOUND(scope, receive, send)
 
     def _face(self, path: str) -> ASGIApp | None:
         first, second, *_ = (*path[1:].split("/", 2), "", "")

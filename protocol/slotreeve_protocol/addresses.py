@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from ipaddress import IPv6Address, ip_address
+from string import whitespace
 
-from slotreeve.errors import ModelError
+from slotreeve.errors import ConfigError, ModelError
+from slotreeve.keys import split_name
 
 MAX_NAME_LENGTH = 253
 """Longest DNS name, in characters."""
@@ -86,6 +88,23 @@ def split_endpoint(text: str) -> tuple[str, int]:
     if not (port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) <= MAX_PORT):
         raise _wrong_endpoint(text)
     return normal(address), int(port)
+
+
+def check_server_address(text: str) -> None:
+    """Whether a server may be at ``text``: ``host:port``, with keys ``name@host:port``.
+
+    Raises:
+        ConfigError: it is something else, such as several addresses in one text.
+    """
+    name, place = split_name(text)
+    try:
+        has_port = split_endpoint(place)[1] > 0 and not {*name} & {"@", ",", *whitespace}
+    except ModelError:
+        has_port = False
+    if not has_port:
+        raise ConfigError(
+            f"{text[:200]!r} is no address of a server; expected host:port, or with keys name@host:port, and one only"
+        )
 
 
 def is_callable(address: str) -> bool:

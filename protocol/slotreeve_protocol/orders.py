@@ -31,6 +31,15 @@ class Orders(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     clients_off: frozenset[str] = frozenset()
     ends_frozen: bool = False
 
+    def __str__(self) -> str:
+        """For people: ``data-9 is banned; pushes are stopped``, or ``none``."""
+        but = f", but to {', '.join(sorted(self.push_to))}" if self.push_to else ""
+        told = [f"{name} is banned" for name in sorted(self.banned)]
+        told += [f"pushes are stopped{but}"] if self.push_stopped else []
+        told += [f"what {client} publishes is off" for client in sorted(self.clients_off)]
+        told += ["no registration ends unless its provider withdraws it"] if self.ends_frozen else []
+        return "; ".join(told) or "none"
+
     def encode(self) -> bytes:
         """As JSON; equal orders have equal JSON."""
         return _encode(self)

@@ -134,6 +134,11 @@ class Launcher:
             self._check_reach("http.listen", address, "authentication", "http.strangers = true")
         return address
 
+    @property
+    def roles(self) -> Sequence[Role]:
+        """The roles that servers of this configuration may have: that of its key, or any."""
+        return [self._own.role] if self._own is not None else [Role.META, Role.DATA, Role.SESSION]
+
     def _name(self, role: Role) -> str:
         """The name that the configuration or the key of this process gives it; empty: none.
 

@@ -5,21 +5,30 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from slotreeve.catalogue import Catalogue
+from slotreeve.clock import MachineClock
+from slotreeve.key_files import issue
+from slotreeve.model.nodes import Role
 from slotreeve.offers import Port
 from slotreeve_cli import doctor_findings as findings
 from slotreeve_cli.doctor import Examination, checks, examine, patient_of
 from slotreeve_cli.doctor_findings import Diagnosis, Verdict
+from slotreeve_cli.doctor_network import addresses_of
 from slotreeve_cli.doctor_patient import Patient, in_thread
 from slotreeve_cli.doctor_ports import holder_of, in_short, sockets_at
 from slotreeve_cli.doctor_probes import look_at_configurations
 from slotreeve_cli.main import command_line
+from slotreeve_client.tools import new_key_pair
 from slotreeve_harness.free_ports import free_address
+from slotreeve_servers.launch import Launcher
+from slotreeve_servers.settings import load_settings
 from typer.testing import CliRunner
 
 runner = CliRunner()
@@ -321,3 +330,14 @@ def test_plugins_that_cannot_be_used_are_a_finding_and_not_the_end() -> None:
 def test_the_checks_know_every_port_of_servers() -> None:
     (seen,) = asyncio.run(look_at_configurations(patient_of([], [])))
     assert all(f"{port} " in seen.chosen for port in Port if port is not Port.FACE)
+
+
+def test_ports_are_those_of_the_role_of_the_key(tmp_path: Path) -> None:
+    own = issue(tmp_path, "data-1", Role.DATA, new_key_pair())
+    configuration = load_settings(None, {}, {"node.own_key": str(own), "cluster.meta": {"meta-1": "127.0.0.1:7700"}})
+
+    async def ports() -> list[str]:
+        launcher = Launcher(configuration, Catalogue.load(), MachineClock(), random.Random(0))
+        return [what for what, _ in addresses_of(configuration, launcher)]
+
+    assert asyncio.run(ports()) == ["the data server"]

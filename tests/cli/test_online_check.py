@@ -85,3 +85,8 @@ def test_who_the_machine_is_must_be_said(taken: list[socket.socket], tmp_path: P
 def test_a_port_that_there_is_not_is_refused_by_its_key(taken: list[socket.socket], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cluster\.meta\.meta-2: '127\.0\.0\.1:65534' leaves no port"):
         checked([addresses(taken)[0], "127.0.0.1:65534"], tmp_path, 2, *ME)
+
+
+def test_what_is_no_meta_server_is_told_to_leave_the_trial_out(taken: list[socket.socket], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--online tries what a meta server needs"):
+        checked(addresses(taken), tmp_path, 2, "--set", "node.name=data-1")

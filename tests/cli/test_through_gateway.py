@@ -162,7 +162,7 @@ def test_the_token_of_a_file_is_shown_and_refusals_have_their_codes(tmp_path: Pa
 
 def test_a_gateway_without_the_face_or_that_is_not_there_is_named(tmp_path: Path) -> None:
     async def story(stage: Stage) -> None:
-        with pytest.raises(Unreachable, match=r"does its face\.use name admin"):
+        with pytest.raises(NotThere, match=r"its setting face\.use names the faces"):
             await asyncio.to_thread(lambda: ThroughGateway(stage.url, None).read("status", ClusterReport))
 
     run_story(story, faces="rest")

@@ -7,8 +7,16 @@ import ipaddress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slotreeve.errors import ModelError
-from slotreeve_protocol.addresses import AddressKind, endpoint, is_loopback, kind_of, normal, split_endpoint
+from slotreeve.errors import ConfigError, ModelError
+from slotreeve_protocol.addresses import (
+    AddressKind,
+    check_server_address,
+    endpoint,
+    is_loopback,
+    kind_of,
+    normal,
+    split_endpoint,
+)
 
 LABELS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,5}[a-z0-9])?", fullmatch=True)
 NAMES = st.lists(LABELS, min_size=1, max_size=4).map(".".join).filter(lambda n: not n.rpartition(".")[2].isdecimal())
@@ -113,3 +121,16 @@ def test_what_is_no_endpoint_is_refused(text: str) -> None:
 )
 def test_what_only_this_machine_reaches_is_loopback(listen: str, wanted: bool) -> None:
     assert is_loopback(listen) is wanted
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1:7730", "[::1]:7730", "session-1:1", "session-1@10.0.0.1:7730", "a/b@h:1"])
+def test_a_server_has_an_address_with_a_port_and_perhaps_a_name(text: str) -> None:
+    check_server_address(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "127.0.0.1", "127.0.0.1:x", "h:0", "http://h:1", "a:1,b:2", "a:1 b:2", "s-1@a:1 s-2@b:2", "[::1]"]
+)
+def test_what_is_no_address_of_one_server_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="expected host:port"):
+        check_server_address(text)

@@ -30,3 +30,12 @@ def test_no_value_and_an_empty_object_stand_for_empty_orders() -> None:
 def test_a_value_that_is_not_the_json_of_orders_is_refused(value: bytes) -> None:
     with pytest.raises(ModelError, match=r"provided configuration 'slotreeve\.intent': .*; slotreeve admin writes it"):
         Orders.decode(value)
+
+
+def test_orders_are_told_in_sentences() -> None:
+    assert str(Orders()) == "none"
+    orders = Orders(frozenset({"data-9", "data-1"}), True, frozenset({"canary"}), frozenset({"bad"}), True)
+    assert str(orders) == (
+        "data-1 is banned; data-9 is banned; pushes are stopped, but to canary; what bad publishes is off; "
+        "no registration ends unless its provider withdraws it"
+    )

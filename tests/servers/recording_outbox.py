@@ -74,6 +74,7 @@ class RecordingOutbox:
     repeated: dict[str, Callable[[], float | None]] = field(default_factory=dict)
     _timers: list[tuple[float, int, ScheduledCall]] = field(default_factory=list)
     _turn: list[Callable[[], None]] = field(default_factory=list)
+    _until_read: list[Callable[[], None]] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     # --- what the core calls -----------------------------------------------------------------------------------------
@@ -136,7 +137,7 @@ class RecordingOutbox:
         self._turn.append(action)
 
     def when_read(self, action: Callable[[], None]) -> None:
-        self.at_turns_end(action)
+        (self._until_read if self.has_unread else self._turn).append(action)
 
     def repeat(self, name: str, seconds: float, action: Callable[[], float | None]) -> None:
         self.repeated[name] = action
@@ -174,6 +175,9 @@ class RecordingOutbox:
 
     def end_turn(self) -> None:
         """Run what the core wanted to run at the end of this turn, and what that asks for in turn."""
+        if not self.has_unread:
+            self._turn += self._until_read
+            self._until_read.clear()
         while self._turn:
             self.end_one_turn()
 

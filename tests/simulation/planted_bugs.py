@@ -377,10 +377,10 @@ def _push_once() -> Patch:
 def _no_replay() -> Patch:
     original = ClientCore.connected
 
-    def connected(self: ClientCore, session_process_id: str) -> None:
+    def connected(self: ClientCore, session_process_id: str, in_another_era: bool = False) -> None:
         is_first = self.incarnation == 0
         waiting = dict(self._outbox)
-        original(self, session_process_id)
+        original(self, session_process_id, in_another_era)
         if not is_first:
             self._outbox = waiting
 
@@ -391,9 +391,9 @@ def _no_replay() -> Patch:
 def _same_incarnation() -> Patch:
     original = ClientCore.connected
 
-    def connected(self: ClientCore, session_process_id: str) -> None:
+    def connected(self: ClientCore, session_process_id: str, in_another_era: bool = False) -> None:
         self.incarnation = 0
-        original(self, session_process_id)
+        original(self, session_process_id, in_another_era)
 
     return replaced(ClientCore, "connected", connected)
 

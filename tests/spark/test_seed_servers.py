@@ -36,7 +36,7 @@ def test_servers_are_numbered_by_role_and_there_is_one_of_each_at_least() -> Non
         ("connection lost", "crash_data", 0.3),
         ("lease expired", "pause", 5.0),
         ("not seen", "crash_data", 1.0),
-        ("did not come back from a restart", "stop_server", 30.0),
+        ("is not back from its restart", "stop_server", 30.0),
     ],
 )
 def test_a_server_went_away_before_the_meta_leader_removed_it(reason: str, kind: str, earlier: float) -> None:

@@ -11,6 +11,7 @@ from slotreeve_client.history import META_NAME, Past, PastService, Span, past_ch
 from slotreeve_events.schema import HistoryNote
 from slotreeve_events.stories import known_text, may_begin_too_late, move_sentences
 from slotreeve_gateway import Gateway, Provider
+from slotreeve_gateway.directory import is_own
 
 from slotreeve_face_console.history_filter import MINUTE_MS, HistoryFilter
 from slotreeve_face_console.notes import Note
@@ -205,7 +206,8 @@ class PastPieces:
             return None
         since_ms = self._clock.wall_ms() - LATELY_MS
         pieces = {}
-        for ends in [each for each in told.ends if each.last_ms >= since_ms][:MOST_LOSSES]:
+        of_programs = [ends for ends in told.ends if ends.last_ms >= since_ms and not is_own(ends.data_info_id)]
+        for ends in of_programs[:MOST_LOSSES]:
             now = None if counts is None else counts.get(ends.data_info_id, 0)
             tone = "bad" if now == 0 else "soon"
             pieces[ends.data_info_id] = make.piece("loss", ends.data_info_id, tone, ends_text(ends, now))

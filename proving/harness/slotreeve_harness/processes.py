@@ -247,7 +247,7 @@ class LocalCluster:
     @property
     def operator_key(self) -> str:
         """The file of the key for clients and tools; empty where no keys are used."""
-        return str(self.directory / KEYS / f"{OPERATOR}.toml") if self.has_keys else ""
+        return str((self.directory / KEYS / f"{OPERATOR}.toml").absolute()) if self.has_keys else ""
 
     def _own_key(self, role: Role, name: str) -> str:
         own = self.directory / KEYS / f"{name}.toml"

@@ -23,7 +23,7 @@ def test_events_are_told_in_sentences_and_with_all_fields_the_newest_first(tmp_p
         assert times == sorted(times, reverse=True)
         texts = {event["kind"]: event["text"] for event in told["events"]}
         assert texts["node_left"].startswith("data server data-2 left: ")
-        assert "push_stopped=True" in texts["configured"]
+        assert "pushes are stopped" in texts["configured"]
         (order,) = [each["event"] for each in told["events"] if each["kind"] == "configured"]
         assert "anonymous at 10.7.7.7" in order["author"]
         only = await scene.read("events?kind=node_left&kind=leader&limit=1")

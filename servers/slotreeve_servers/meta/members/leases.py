@@ -17,7 +17,7 @@ from slotreeve_servers.meta.settings import MetaSettings
 from slotreeve_servers.node.membership import LEASE_HEARTBEATS
 
 CONNECTION_LOST = "connection lost"
-RESTARTING = "did not come back from a restart"
+RESTARTING = "is not back from its restart"
 MISSING_SECONDS = 60.0
 """A session server that was not heard any more is named as missing for so long."""
 SILENT_HEARTBEATS = 2
