@@ -11,6 +11,7 @@ import argparse
 import compileall
 import gzip
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -54,14 +55,18 @@ def main(arguments: list[str]) -> int:
             file=sys.stderr,
         )
         return 2
-    # To Debian 0.2.0~dev0 is less than 0.2.0, and 0.2.0.dev0 would be more.
-    version = f"{own[0].name.split('-')[1].replace('.dev', '~dev')}-{given.revision}"
+    version = f"{debian(own[0].name.split('-')[1])}-{given.revision}"
     with tempfile.TemporaryDirectory(prefix="slotreeve-deb-") as scratch:
         stage = Path(scratch) / "stage"
         fill_environment(stage, [str(each) for each in wheels if each not in own], own[0], given.extras)
         fill_system(stage)
         print(pack(stage, given.wheels, version, given.maintainer))
     return 0
+
+
+def debian(version: str) -> str:
+    """A version as Debian orders it: 0.2.0~dev0 and 0.2.0~rc1 are less than 0.2.0, and 0.2.0rc1 would be more."""
+    return re.sub(r"\.?(a|b|rc|dev)(?=\d)", r"~\1", version)
 
 
 def fill_environment(stage: Path, others: list[str], own: Path, extras: str) -> None:

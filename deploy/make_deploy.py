@@ -280,6 +280,9 @@ def changed(made: Iterable[tuple[Path, str]]) -> list[Path]:
 
 def main(arguments: list[str]) -> int:
     """Write, or check."""
+    if arguments not in ([], ["--check"]):
+        print("usage: python deploy/make_deploy.py [--check]   (write the files, or only look)", file=sys.stderr)
+        return 2
     made = files()
     stale = changed(made.items())
     if arguments == ["--check"]:

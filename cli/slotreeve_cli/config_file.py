@@ -66,7 +66,7 @@ def toml_value(value: object) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, Mapping):
-        inside = ", ".join(f"{json.dumps(str(key))} = {toml_value(each)}" for key, each in value.items())
+        inside = ", ".join(f"{toml_value(str(key))} = {toml_value(each)}" for key, each in value.items())
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(value, list | tuple | set | frozenset):
         return f"[{', '.join(map(toml_value, value))}]"

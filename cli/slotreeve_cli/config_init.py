@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 OPERATOR = "operator"
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch
+PATH = re.compile(r"[\w/.+@:-]+").fullmatch
 """Names of servers and hosts: they stand in file names, units and addresses."""
 ROLES = ("meta", "data", "session", "gateway")
 
@@ -102,6 +103,11 @@ def init(
         raise ConfigError(f"{twice[0]} is named twice; each server needs a name of its own")
     if len({server.address for server in servers}) < len(servers):
         raise ConfigError("two servers have one address; give each its own port: NAME=HOST:PORT")
+    for option, path in (("--target", str(target)), ("--program", program)):
+        if not PATH(path):
+            raise ConfigError(
+                f"{option} {path}: expected a path of letters, digits and / . _ + @ : - for units of systemd"
+            )
     if directory.exists():
         raise ConfigError(f"{directory}: exists already; expected a new directory, since keys are made in it")
     catalogue = Catalogue.load()

@@ -55,7 +55,7 @@ def ingest(
         if follow:
             typer.echo(f"taking in {log} every {pipeline.EVERY_SECONDS} s; end it with Ctrl-C", err=True)
             pipeline.follow(session, log, store, lateness)
-            session.streams.awaitAnyTermination()
+            pipeline.wait(session)
             return
         done = pipeline.ingest(session, log, store, lateness, unfinished)
     if output is Output.JSON:
@@ -125,13 +125,13 @@ def at(
     from slotreeve_cli.printing import print_rows
 
     must_be_fit()
-    from slotreeve_spark.pipeline.history import instant, table_at
+    from slotreeve_spark.pipeline.history import in_words, instant, table_at
     from slotreeve_spark.pipeline.warehouse import Warehouse
 
     store, when = Warehouse.existing(warehouse), instant(moment)
     store.must_have_mart("slot_history")
     with spark_session(master, conf) as session:
-        rows = [row.asDict() for row in table_at(session, store, when).collect()]
+        rows = [row.asDict() for row in in_words(table_at(session, store, when), "since").collect()]
     print_rows(rows, output, empty="no slot was assigned then")
 
 

@@ -108,7 +108,7 @@ def compare_balancers(
     asked = BalancerQuestion(
         names(balancers, "--balancers"),
         names(assigners, "--assigners"),
-        tuple((slots, number) for number in numbers(servers, "--servers")),
+        tuple((slots, number) for number in numbers(servers, "--servers", least=2)),
         replicas,
         seeds,
         source.given,

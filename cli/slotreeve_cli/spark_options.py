@@ -28,9 +28,11 @@ WheelOption = Annotated[
 WarehouseOption = Annotated[
     str, typer.Option("--warehouse", "-w", help="Directory of the pipeline's tables: a path, s3a://..., hdfs://...")
 ]
-TimeoutOption = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds after which a cell is given up.")]
+TimeoutOption = Annotated[
+    float, typer.Option("--timeout", min=0.1, max=86_400, help="Seconds after which a cell is given up.")
+]
 MemoryOption = Annotated[
-    int, typer.Option("--memory", min=16, help="Megabytes of memory after which a cell is given up.")
+    int, typer.Option("--memory", min=16, max=10_000_000, help="Megabytes of memory after which a cell is given up.")
 ]
 EvenWithinOption = Annotated[
     float,
@@ -94,9 +96,12 @@ def names(text: str, option: str, separator: str = ",") -> tuple[str, ...]:
     return found
 
 
-def numbers(text: str, option: str) -> list[int]:
-    """The numbers in an option's text. Raises BadParameter: one is none."""
+def numbers(text: str, option: str, least: int = 1) -> list[int]:
+    """The numbers in an option's text. Raises BadParameter: one is none, or less than ``least``."""
     try:
-        return [int(number) for number in text.split(",")]
+        found = [int(number) for number in text.split(",")]
     except ValueError:
-        raise typer.BadParameter(f"{option} {text}: expected whole numbers with commas, e.g. 256,1024") from None
+        found = []
+    if not found or min(found) < least:
+        raise typer.BadParameter(f"{option} {text}: expected whole numbers from {least} on with commas, e.g. 256,1024")
+    return found

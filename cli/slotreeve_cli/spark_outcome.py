@@ -88,14 +88,20 @@ def _print_table(title: str, rows: Sequence[Mapping[str, object]]) -> None:
     from slotreeve_spark.report.terminal import fitted
 
     print_line(title)
-    typer.echo("\n".join(fitted(rows, width())) + "\n")
+    typer.echo("\n".join(map(printable, fitted(rows, width()))) + "\n")
 
 
 def print_line(text: str) -> None:
     """Print a sentence, wrapped to the terminal."""
     import textwrap
 
-    typer.echo("\n".join(textwrap.wrap(text, width(), subsequent_indent="  ", break_on_hyphens=False)))
+    lines = textwrap.wrap(printable(text), width(), subsequent_indent="  ", break_on_hyphens=False)
+    typer.echo("\n".join(lines))
+
+
+def printable(text: str) -> str:
+    """A text for a terminal: names of traces and errors of plugins may hold what moves its cursor."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def width() -> int:

@@ -15,6 +15,8 @@ from pathlib import Path
 from slotreeve.errors import StorageError
 
 FINISHED, OPEN = ".jsonl", ".jsonl.open"
+HIDDEN = ("_", ".")
+"""Spark passes over files whose names begin so."""
 
 
 class Segments:
@@ -34,7 +36,8 @@ class Segments:
     def __init__(self, directory: Path, process_id: str, segment_bytes: int) -> None:
         self._directory, self._segment_bytes = directory, segment_bytes
         # Hadoop's paths must not hold a colon.
-        self._name = process_id.replace("/", "_").replace(":", "_")
+        name = process_id.replace("/", "_").replace(":", "_")
+        self._name = f"-{name}" if name.startswith(HIDDEN) else name
         self._number = self._written = 0
         self._descriptor: int | None = None
         try:

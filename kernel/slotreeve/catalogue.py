@@ -34,6 +34,9 @@ _OFFERING_HOOKS: dict[Port, str] = {
     Port.FACE: "slotreeve_faces",
 }
 
+LONGEST_SHOWN = 200
+"""Characters of a wrong value that a message repeats."""
+
 
 @dataclass(frozen=True)
 class Listed:
@@ -105,6 +108,8 @@ class Catalogue:
                         raise PluginError(f"{hook} returned {offer!r}, which is not an Offer")
                     if not isinstance(offer.name, str) or not issubclass(offer.options, Options):
                         raise PluginError(f"{hook} returned {offer!r}; its name must be a text, its options of Options")
+                    if not _is_version(offer.api_version):
+                        raise PluginError(f"{hook} returned {offer!r}; its api_version must be two whole numbers")
                     collected.append(Listed(port, offer, source))
         return collected
 
@@ -163,6 +168,11 @@ class Catalogue:
         except ValidationError as error:
             problems = explain_validation(error, entry.offer.options, where)
             raise PluginError(f"options of the {entry.port} {entry.offer.name!r}: {problems}") from None
+        except Exception as error:  # the check of a third party may raise anything; its text may hold a secret
+            raise PluginError(
+                f"options of the {entry.port} {entry.offer.name!r} from {entry.source}: their check raised "
+                f"{type(error).__name__}; it should raise ValueError"
+            ) from error
 
     def build(self, entry: Listed, options: Options, context: Context) -> object:
         """Build the implementation and check it against the port's Protocol.
@@ -229,9 +239,20 @@ def explain_validation(error: ValidationError, model: type[Any], where: Callable
             given = problem["input"]
             # The message may end up in a log, so it repeats no secret, and no table, which may hold one.
             shown = isinstance(given, str | int | float | bool) and not _is_secret(model, problem["loc"])
-            text = f"{problem['msg']} (got {given!r})" if shown else str(problem["msg"])
+            is_table = isinstance(given, str) and given[:1] in ("{", "[")
+            text = f"{problem['msg']} (got {shortened(given)})" if shown and not is_table else problem["msg"]
         parts.append(f"{where(path)}: {text}")
     return "; ".join(parts)
+
+
+def shortened(value: object) -> str:
+    """A value for a message."""
+    shown = repr(value)
+    return shown if len(shown) <= LONGEST_SHOWN else f"{shown[:LONGEST_SHOWN]}..."
+
+
+def _is_version(given: object) -> bool:
+    return isinstance(given, tuple) and [type(number) for number in given] == [int, int]
 
 
 def _is_secret(model: type[Any], path: Sequence[int | str]) -> bool:

@@ -195,13 +195,25 @@ def read_toml(file: Path) -> dict[str, object]:
         ConfigError: it cannot be read, or is not TOML.
     """
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return _with_numbers(tomllib.loads(file.read_text(encoding="utf-8")))
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # also of a text that is no UTF-8, and of a number with very many digits
         raise ConfigError(f"{file}: not valid TOML: {error}") from None
     except RecursionError:
         raise ConfigError(f"{file}: its values are nested too deeply; expected a few levels") from None
+
+
+def _with_numbers(table: dict[str, object]) -> dict[str, object]:
+    """The table itself. Raises ValueError where a number in it is larger than TOML has them."""
+    waiting: list[object] = [table]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict | list):
+            waiting += value.values() if isinstance(value, dict) else value
+        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise ValueError(f"a number has {value.bit_length()} bits; expected at most 64")
+    return table
 
 
 def _from_environment(variable: str, text: str) -> tuple[str, object]:

@@ -121,6 +121,11 @@ class TrustedFile:
         return found
 
 
+def as_toml(value: str | list[str]) -> str:
+    """A text or a list of texts as TOML has it: as JSON, but characters beyond 16 bits as they are."""
+    return json.dumps(value, ensure_ascii=False)
+
+
 def write_own(path: Path, principal: Principal, pair: KeyPair, *, replaces: bool = False) -> None:
     """Make the file of a process's own key, which nobody else may read. ``replaces``: there may be another one.
 
@@ -128,9 +133,7 @@ def write_own(path: Path, principal: Principal, pair: KeyPair, *, replaces: bool
         ConfigError: there is a file already, or none can be made.
     """
     rows = {"name": principal.name, "role": str(principal.role), "public": pair.public, "secret": pair.secret}
-    text = _OWN_HEAD.format(name=principal.name) + "".join(
-        f"{name} = {json.dumps(row)}\n" for name, row in rows.items()
-    )
+    text = _OWN_HEAD.format(name=principal.name) + "".join(f"{name} = {as_toml(row)}\n" for name, row in rows.items())
     if path.exists() and not replaces:
         raise ConfigError(f"{path}: there is a key already; expected another name, or another directory")
     _replace(path, text, 0o600)
@@ -150,7 +153,7 @@ def write_trusted(path: Path, principals: Collection[Principal]) -> None:
         tables[RIGHTS] = clients
     text = _TRUSTED_HEAD
     for title, names in tables.items():
-        text += f"\n[{title}]\n" + "".join(f"{json.dumps(name)} = {json.dumps(row)}\n" for name, row in names.items())
+        text += f"\n[{title}]\n" + "".join(f"{as_toml(name)} = {as_toml(row)}\n" for name, row in names.items())
     _replace(path, text, 0o644)
 
 

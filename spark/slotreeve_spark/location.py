@@ -14,6 +14,7 @@ from slotreeve_spark.session import first_line
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+PATTERN = frozenset("*?[]{}\\")
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):/")
 MODULES = {"s3a": "hadoop-aws", "abfs": "hadoop-azure", "abfss": "hadoop-azure", "gs": "gcs-connector"}
 """By scheme: the library that speaks it, where Spark does not bring it along."""
@@ -44,6 +45,13 @@ class Location:
         if scheme and scheme[1] != "file" and "://" not in text:
             raise ConfigError(f"{text}: a URI begins with two slashes, e.g. {scheme[1]}://bucket/warehouse")
         return cls(text.rstrip("/") or "/")
+
+    def plain(self) -> Location:
+        """The location itself, for a directory of tables or logs. Raises ConfigError: Spark would take it as a pattern,
+        and read others that match."""
+        if found := sorted({*self.text} & PATTERN):
+            raise ConfigError(f"{self.text}: Spark takes {' '.join(found)} as a pattern; expected a name without them")
+        return self
 
     @property
     def scheme(self) -> str:

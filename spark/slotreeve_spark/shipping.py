@@ -60,7 +60,7 @@ def _must_be_a_pure_wheel(wheel: Path) -> None:
     try:
         with zipfile.ZipFile(wheel) as archive:
             names = archive.namelist()
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile) as error:
         raise ConfigError(f"--plugin-wheel {wheel}: cannot be read as a wheel: {error}") from None
     if not any(name.endswith(".dist-info/entry_points.txt") for name in names):
         raise ConfigError(f"--plugin-wheel {wheel}: it has no entry points, so it offers no plugin")

@@ -14,6 +14,7 @@ import jsonschema_rs
 import pytest
 from slotreeve_cli.main import ELSEWHERE
 
+from deploy import make_deb
 from deploy.bill_of_materials import FILE, bill_of_materials
 from deploy.make_packages import KINDS, PACKAGES, Clone, Package, lay_out, name_of, project_of
 from tests.lints.rooms import PACKAGES as ROOMS
@@ -168,3 +169,17 @@ def test_a_bill_of_materials_keeps_its_schema() -> None:
 def test_every_kind_of_file_that_a_room_has_is_released() -> None:
     kinds = {path.suffix for room in CLONE.rooms.values() for path in (ROOT / room).rglob("*") if path.is_file()}
     assert kinds - {".pyc"} <= KINDS
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("0.2.0", "0.2.0"),
+        ("0.2.0.dev0", "0.2.0~dev0"),
+        ("0.2.0rc1", "0.2.0~rc1"),
+        ("0.2.0b2.dev3", "0.2.0~b2~dev3"),
+        ("0.2.0.post1", "0.2.0.post1"),
+    ],
+)
+def test_a_candidate_is_less_than_its_release_to_debian_too(version: str, expected: str) -> None:
+    assert make_deb.debian(version) == expected

@@ -16,6 +16,7 @@ from slotreeve.configuration import (
     PortChoices,
     Section,
     load_configuration,
+    read_toml,
     read_value,
 )
 from slotreeve.errors import ConfigError, PluginError
@@ -192,3 +193,11 @@ def test_values_that_are_nested_too_deeply_or_are_no_number_are_refused_in_words
     for value in ("[" * 100_000, "nan", "inf"):
         with pytest.raises(ConfigError, match=r"engine\.weight"):
             load(environment={"SLOTREEVE__ENGINE__WEIGHT": value})
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, "0x" + "f" * 5_000, f"{2**63}", f"[1, {{a = {10**19}}}]"])
+def test_a_number_that_toml_does_not_have_is_refused_in_words(tmp_path: Path, number: str) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text(f"a = {number}")
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        read_toml(file)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from slotreeve.errors import ConfigError
-from slotreeve.key_files import TRUSTED_FILE, TrustedFile, load_keys, read_own, write_own, write_trusted
+from slotreeve.key_files import TRUSTED_FILE, TrustedFile, issue, load_keys, read_own, write_own, write_trusted
 from slotreeve.keys import KeyPair, Principal
 from slotreeve.model.nodes import Role
 
@@ -157,3 +157,10 @@ def test_whom_to_trust_may_stand_elsewhere(files: Path, tmp_path: Path) -> None:
     keys = load_keys(str(files / "data-1.toml"), str(other))
     assert keys is not None
     assert keys.trusted.holder("5" * 40) is not None
+
+
+def test_names_and_rights_may_have_any_character_that_can_be_printed(tmp_path: Path) -> None:
+    issue(tmp_path, "shop-\U0001f600", Role.CLIENT, PAIR, ("read:caf\u00e9\U0001f600*",))
+    issue(tmp_path, "second", Role.CLIENT, KeyPair("3" * 40, "8" * 40))
+    found = TrustedFile(tmp_path / TRUSTED_FILE).read().all()
+    assert {each.name for each in found} == {"shop-\U0001f600", "second"}

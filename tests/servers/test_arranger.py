@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, MutableSequence, Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotreeve import Draft
 from slotreeve.invariants import check_successor, check_table, stamp
+from slotreeve.model.loads import SlotLoad
 from slotreeve.model.nodes import Node, Role, Server
 from slotreeve.model.plan import Plan
 from slotreeve.model.slots import Limits, Slot, SlotTable
@@ -419,3 +420,22 @@ def test_slots_are_balanced_on_while_one_learner_does_not_reach_its_leader() -> 
             break
         table = stamp(table, found.plan.table, table.epoch + 1)
     assert max(Counter(row.leader for row in table.slots).values()) == 2
+
+
+class ChangesItsArguments:
+    """An assigner that works in the list and in the loads that it is given."""
+
+    def with_loads(self, loads: Mapping[int, SlotLoad]) -> ChangesItsArguments:
+        assert isinstance(loads, MutableMapping) is False, "else it would write into what others read"
+        return self
+
+    def assign(self, table: SlotTable, given: Sequence[Server], limits: Limits) -> Plan | None:
+        assert isinstance(given, MutableSequence) is False, "else it would change the check of its plan"
+        return DefaultAssigner(DefaultAssignerOptions()).assign(table, given, limits)
+
+
+def test_a_plugin_cannot_change_by_what_its_plan_is_checked() -> None:
+    judge = Arranger(6, 2, ChangesItsArguments(), even())
+    found = judge.arrange(SlotTable(), servers("data-1", "data-2"), CopyReports())
+    assert judge.rejected == 0
+    assert found.plan is not None

@@ -60,3 +60,10 @@ def test_what_the_even_balancer_makes_of_servers_of_equal_weight_is_even(
         made = plan.table
         plan = EvenBalancer(EvenBalancerOptions()).balance(made, servers, Limits(replicas))
     assert uneven_share(made, servers, replicas) == 0
+
+
+def test_no_server_is_asked_for_more_copies_than_there_are_slots() -> None:
+    heavy = [Server("a", "z", 1.0), Server("b", "z", 1.0), Server("c", "z", 4.0)]
+    assert copies_shares(heavy, 12, 2) == pytest.approx({"a": 6, "b": 6, "c": 12})
+    zones = [Server("a", "one"), *(Server(f"b{n}", "two") for n in range(5))]
+    assert copies_shares(zones, 30, 4) == pytest.approx({"a": 30} | {f"b{n}": 18 for n in range(5)})

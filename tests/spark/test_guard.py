@@ -48,3 +48,12 @@ def test_work_that_raises_or_ends_its_process_costs_only_itself() -> None:
         in_child(fail, CellLimits())
     with pytest.raises(PluginFailed, match="its process died \\(exit code 7\\)"):
         in_child(lambda: os._exit(7), CellLimits())
+
+
+def test_a_reason_is_text_that_can_be_written_down() -> None:
+    def fail() -> None:
+        raise ValueError("half of a character: \ud83d")
+
+    with pytest.raises(PluginFailed) as raised:
+        in_child(fail, CellLimits())
+    assert str(raised.value).encode().startswith(b"ValueError: half of a character: ")

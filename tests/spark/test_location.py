@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from slotreeve.errors import ConfigError, StorageError
 from slotreeve_spark.location import Location, explained
+from slotreeve_spark.pipeline.ingest import event_log
+from slotreeve_spark.pipeline.warehouse import Warehouse
 
 if TYPE_CHECKING:
     pass
@@ -56,3 +58,10 @@ def test_an_error_of_a_store_says_what_to_pass(said: str, kind: type[Exception],
     assert type(error) is kind
     assert message in str(error)
     assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize("given", ["l[1]", "w*", "a?", "w{a,b}", "s3a://bucket/w*"])
+def test_what_spark_would_take_for_a_pattern_is_refused_for_a_log_or_a_warehouse(given: str) -> None:
+    for opened in (event_log, Warehouse.open, Warehouse.existing):
+        with pytest.raises(ConfigError, match="as a pattern"):
+            opened(given)

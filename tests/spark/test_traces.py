@@ -208,3 +208,43 @@ def test_an_empty_file_of_traces_is_a_clear_error(tmp_path: Path) -> None:
         read_traces(tmp_path / "none")
     with pytest.raises(ConfigError, match="cannot be read"):
         read_traces(tmp_path / "nowhere")
+
+
+def test_traces_that_no_cluster_can_have_are_refused(tmp_path: Path) -> None:
+    for servers, changes in (
+        ('[["a", "", 0.0]]', "[]"),
+        ('[["a", "", 1e308]]', "[]"),
+        ('[["a", "", -1.0]]', "[]"),
+        ('[["a"], ["b"]]', '[{"at_seconds": 1, "leaves": ["a", "a"]}]'),
+        ("[" * 100_000, "[]"),
+    ):
+        file = tmp_path / "t.jsonl"
+        file.write_text(f'{{"name": "t", "servers": {servers}, "changes": {changes}}}')
+        with pytest.raises(ModelError, match="line 1"):
+            read_traces(file)
+    with pytest.raises(ModelError, match="at least 2"):
+        generate("flapping every 2 s", 1, 0)
+
+
+def test_a_name_may_hold_what_ends_a_line_elsewhere(tmp_path: Path) -> None:
+    file = tmp_path / "t.jsonl"
+    file.write_text('{"name": "one\u2028two", "servers": [["a"], ["b"]], "changes": []}\n', encoding="utf-8")
+    assert [trace.name for trace in read_traces(file)] == ["one\u2028two"]
+
+
+def test_a_plugin_gets_loads_to_read_and_its_errors_can_be_written_down() -> None:
+    class Clears(EvenAssigner):
+        def with_loads(self, loads: dict[int, SlotLoad]) -> Clears:
+            loads.clear()
+            return self
+
+        def assign(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> Plan | None:
+            raise ValueError("\ud83d")
+
+    balancer = build(Port.BALANCER, "even", 8)
+    assert isinstance(balancer, Balancer)
+    found = Replay(Clears(), balancer, 8, 2).play(generate("flapping every 2 s", 3, 0), seed=1)
+    assert found.violations > 0
+    assert found.first_violation is not None
+    assert found.first_violation.encode()
+    assert found.first_violation.startswith("assigner: raised")

@@ -47,3 +47,13 @@ def test_the_snippet_is_configuration() -> None:
         "use": "default",
         "default": {"threshold_percent": 5, "demoted_leader": "follows"},
     }
+
+
+def test_what_is_to_be_pasted_is_toml_whatever_is_in_it() -> None:
+    pasted = tomllib.loads(snippet("my \U0001f600", {"a": None, "b": "\U0001f600", "c": 1.5, "d": True}))
+    assert pasted == {"balancer": {"use": "my \U0001f600", "my \U0001f600": {"b": "\U0001f600", "c": 1.5, "d": True}}}
+
+
+def test_very_many_combinations_are_refused_before_they_are_made() -> None:
+    with pytest.raises(ConfigError, match=f"{5**30} combinations; at most"):
+        variants(",".join(f"p{n}=0..4" for n in range(30)))

@@ -19,6 +19,7 @@ from collections import Counter
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from slotreeve.model.data_info import MAX_LENGTH
 
 from slotreeve_simulator.fault_kinds import FaultKind
 
@@ -45,7 +46,7 @@ STRUCK_ROLES: dict[FaultKind, frozenset[str]] = {
 ADDING = frozenset({FaultKind.ADD_DATA, FaultKind.ADD_SESSION, FaultKind.ADD_CLIENT})
 
 Count = Annotated[int, Field(ge=0, le=MOST_CALLS)]
-ServiceName = Annotated[str, Field(min_length=1, max_length=1_000)]
+ServiceName = Annotated[str, Field(min_length=1, max_length=MAX_LENGTH)]
 
 
 class ScenarioTable(BaseModel):

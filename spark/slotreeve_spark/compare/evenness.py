@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from slotreeve import Server, SlotTable
 
@@ -47,25 +47,34 @@ def uneven_share(table: SlotTable, servers: Sequence[Server], replicas: int) -> 
 
 
 def copies_shares(servers: Sequence[Server], slots: int, copies: int) -> dict[str, float]:
-    """The fair number of copies of each server: by weight, where no zone holds more than ``ceil(copies / zones)``
-    copies of a slot. A server without a zone is a zone of its own."""
-    weights = dict[str, float]()
+    """The fair number of copies of each server: by weight, where no zone holds more copies of a slot than it must, and
+    no server more than one. A server without a zone is a zone of its own."""
+    zones = dict[str, dict[str, float]]()
     for server in servers:
-        weights[_zone(server)] = weights.get(_zone(server), 0.0) + server.weight
-    most, full = slots * math.ceil(copies / len(weights)), set[str]()
-    while True:
-        rest = slots * copies - most * len(full)
-        weight = sum(weight for zone, weight in weights.items() if zone not in full)
-        over = {zone for zone, own in weights.items() if zone not in full and rest * own / weight > most + 1e-9}
+        zones.setdefault(_zone(server), {})[server.name] = server.weight
+    limit = 1
+    while sum(min(limit, len(zone)) for zone in zones.values()) < min(copies, len(servers)):
+        limit += 1
+    most = {name: float(slots * min(limit, len(zone))) for name, zone in zones.items()}
+    shares = _shared({name: sum(zone.values()) for name, zone in zones.items()}, most, slots * copies)
+    found = dict[str, float]()
+    for name, zone in zones.items():
+        found |= _shared(zone, dict.fromkeys(zone, float(slots)), shares[name])
+    return found
+
+
+def _shared(weights: Mapping[str, float], most: Mapping[str, float], total: float) -> dict[str, float]:
+    """``total`` shared out by weight, where nobody gets more than ``most``."""
+    full = dict[str, float]()
+    while len(full) < len(weights):
+        rest = total - sum(full.values())
+        weight = sum(own for name, own in weights.items() if name not in full)
+        fair = {name: rest * own / weight for name, own in weights.items() if name not in full}
+        over = {name: most[name] for name, share in fair.items() if share > most[name] + 1e-9}
         if not over:
-            break
+            return full | fair
         full |= over
-    return {
-        server.name: most * server.weight / weights[_zone(server)]
-        if _zone(server) in full
-        else rest * server.weight / weight
-        for server in servers
-    }
+    return full
 
 
 def _zone(server: Server) -> str:

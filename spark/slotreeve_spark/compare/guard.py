@@ -138,6 +138,10 @@ def alarm(seconds: float) -> Iterator[None]:
 
 def description_of(error: BaseException) -> str:
     """An error as one line."""
-    if isinstance(error, PluginFailed):
-        return str(error)
-    return " ".join(f"{type(error).__name__}: {error}".split())[:LONGEST_MESSAGE]
+    text = str(error) if isinstance(error, PluginFailed) else f"{type(error).__name__}: {error}"
+    return in_short(text)
+
+
+def in_short(text: str) -> str:
+    """A text of a plugin's as one line that can be written down: some of what Python takes as text is none."""
+    return " ".join(text.encode(errors="backslashreplace").decode().split())[:LONGEST_MESSAGE]

@@ -143,7 +143,7 @@ def _only_column(batch: pa.RecordBatch) -> Iterator[pa.Array]:
 
 def _text(session: SparkSession, path: str, source: str) -> Keys:
     frame = session.read.text(_must_exist(session, path, source)).withColumnRenamed("value", KEY).where("key <> ''")
-    return Keys(source, frame, _only_column)
+    return Keys(source, frame.distinct(), _only_column)
 
 
 def _column(session: SparkSession, path: str, column: str, source: str) -> Keys:
@@ -159,7 +159,7 @@ def _column(session: SparkSession, path: str, column: str, source: str) -> Keys:
     if column not in frame.columns:
         raise ConfigError(f"--keys {source}: there is no column {column!r}; there are {', '.join(frame.columns)}")
     chosen = frame.select(f.col(column).cast("string").alias(KEY)).where(f.col(KEY).isNotNull())
-    return Keys(source, chosen, _only_column)
+    return Keys(source, chosen.distinct(), _only_column)
 
 
 def _recorded(session: SparkSession, warehouse: str, source: str) -> Keys:
@@ -192,7 +192,7 @@ def _classes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             try:
                 with zipfile.ZipFile(path) as jar:
                     names = [_class_name(entry) for entry in jar.namelist() if entry.endswith(".class")]
-            except (OSError, zipfile.BadZipFile) as error:
+            except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile) as error:
                 problem = f"cannot be read as a jar: {error}"
             rows = len(names) if problem is None else 1
             yield pa.record_batch(

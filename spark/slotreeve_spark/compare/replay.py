@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import msgspec
 from slotreeve import Limits, Plan, Server, SlotLoad, SlotTable
@@ -22,7 +23,7 @@ from slotreeve.ports import Assigner, Balancer, aware_of
 from slotreeve_machines.plan_check import plan_fault
 
 from slotreeve_spark.compare.evenness import followed, led, spread, uneven_share
-from slotreeve_spark.compare.guard import description_of
+from slotreeve_spark.compare.guard import description_of, in_short
 from slotreeve_spark.compare.traces import QUIET_SECONDS, MembershipChange, MembershipTrace
 
 Decide = Callable[[SlotTable, Sequence[Server], Limits], Plan | None]
@@ -98,7 +99,7 @@ class Replay:
         """The whole trace; ``seed`` decides the loads of the slots, if none were recorded. Plugins that look at loads
         are given them."""
         self._seen, self._decisions_ms, self._counting = Replayed(), [], False
-        self._loads = loads_of(trace, self.slots, seed)
+        self._loads = MappingProxyType(loads_of(trace, self.slots, seed))  # plugins get them to read
         live = {server.name: server for server in trace.servers}
         table, _, finished = self._settle(SlotTable.unassigned(self.slots), _sorted(live), math.inf)
         self._counting, settled = True, list[float]()
@@ -177,7 +178,7 @@ class Replay:
 
     def _violated(self, what: str) -> None:
         self._seen.violations += 1
-        self._seen.first_violation = self._seen.first_violation or what
+        self._seen.first_violation = self._seen.first_violation or in_short(what)
 
     def _account(self, table: SlotTable, plan: Plan, leaderless: int) -> None:
         if not self._counting:

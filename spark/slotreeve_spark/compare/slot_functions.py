@@ -97,6 +97,7 @@ def _problem(function: str, asked: SlotFunctionQuestion) -> str | None:
         best = {slots: _best(one, slots) for slots, one in built.items()}
         with alarm(asked.timeout_seconds):
             for slots, one in built.items():
+                _must_be_whole([one.slot_of(key) for key in keys.texts])
                 one_by_one = _one_by_one(one, slots)(keys)
                 if not np.array_equal(one_by_one, _one_by_one(one, slots)(keys)):
                     raise PluginError("it gives the same key different slots")
@@ -151,7 +152,7 @@ class _Tally:
     def __post_init__(self) -> None:
         try:
             self._built = {slots: _best(_build(self.function, slots), slots) for slots in self.asked.slots}
-        except Exception as error:  # noqa: BLE001 - of a third party's
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - of a third party's
             self.error = description_of(error)
         self.counts = {slots: np.zeros(slots, np.int64) for slots in self.asked.slots}
         self.nanoseconds = dict.fromkeys(self.asked.slots, 0)
@@ -172,7 +173,7 @@ class _Tally:
                     if before is not None:
                         self.moved[before[0], slots] += int(np.count_nonzero(before[1] != found))
                     before = slots, found
-        except Exception as error:  # noqa: BLE001 - of a third party's
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - of a third party's
             self.error = description_of(error)
 
     def rows(self) -> pa.RecordBatch:
@@ -261,7 +262,15 @@ def _one_by_one(function: SlotFunction, slots: int) -> Callable[[_KeyBatch], Slo
 
 def _in_a_list(function: BatchSlotFunction, slots: int) -> Callable[[_KeyBatch], Slots]:
     slots_of = function.slots_of
-    return lambda keys: _checked(np.array(slots_of(keys.octets), np.int64), keys, slots)
+    return lambda keys: _checked(_must_be_whole(slots_of(keys.octets)), keys, slots)
+
+
+def _must_be_whole(answers: Sequence[int]) -> Slots:
+    """The slots as an array. Raises PluginError: they are no whole numbers."""
+    found = np.asarray(answers)
+    if found.size and found.dtype.kind not in "iu":
+        raise PluginError(f"it answers {answers[0]!r}; expected the number of a slot")
+    return found.astype(np.int64)
 
 
 def _best(function: SlotFunction, slots: int) -> Callable[[_KeyBatch], Slots]:

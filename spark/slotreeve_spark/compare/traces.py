@@ -10,8 +10,12 @@ from typing import Annotated
 import msgspec
 from slotreeve import Server, SlotLoad
 from slotreeve.errors import ConfigError, ModelError
+from slotreeve.model.nodes import MOST_WEIGHT
 
 ZONES = 3
+FEWEST = 2
+"""Servers at the beginning of a generated trace: one of them may leave."""
+LEAST_WEIGHT = 1e-6
 START_SECONDS = 60.0
 """Every generated trace begins with a minute of quiet."""
 QUIET_SECONDS = 600.0
@@ -208,7 +212,10 @@ KINDS: dict[str, Make] = {
 
 
 def generate(kind: str, servers: int, seed: int) -> MembershipTrace:
-    """A generated trace for ``servers`` servers; the same for the same arguments. Raises KeyError for no kind."""
+    """A generated trace for ``servers`` servers, at least two; the same for the same arguments. Raises KeyError for no
+    kind, ModelError for too few."""
+    if servers < FEWEST:
+        raise ModelError(f"{servers} servers: there is nothing to balance; expected at least {FEWEST}")
     live = fleet(servers)
     changes = KINDS[kind](live, random.Random(f"{seed}/{kind}"))
     return MembershipTrace(kind, live, tuple(changes))
@@ -226,7 +233,7 @@ def read_traces(path: Path) -> list[MembershipTrace]:
         ModelError: a line is none; names the line and what would be right.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"--traces {path}: cannot be read: {error}") from None
     traces = []
@@ -243,13 +250,19 @@ def read_traces(path: Path) -> list[MembershipTrace]:
 def _read(line: str, where: str) -> MembershipTrace:
     try:
         trace = msgspec.json.decode(line, type=MembershipTrace)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ModelError(f"{where}: {error}; a trace is an object with name, servers and changes") from None
     return check(trace, where)
 
 
 def check(trace: MembershipTrace, where: str) -> MembershipTrace:
-    """The trace itself. Raises ModelError if it is out of order, or a server joins or leaves twice or is the last."""
+    """The trace itself. Raises ModelError if it is out of order, a server joins or leaves twice or is the last, or has
+    a weight that no server can have."""
+    for server in (*trace.servers, *(server for change in trace.changes for server in change.joins)):
+        if not LEAST_WEIGHT <= server.weight <= MOST_WEIGHT:
+            raise ModelError(
+                f"{where}: {server.name} has the weight {server.weight:g}; expected {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}"
+            )
     live = {server.name for server in trace.servers}
     if not live:
         raise ModelError(f"{where}: no server is there at the beginning; at least one must be")
@@ -261,6 +274,8 @@ def check(trace: MembershipTrace, where: str) -> MembershipTrace:
         if change.at_seconds < last:
             raise ModelError(f"{where}: a change at {change.at_seconds:g} s follows one at {last:g} s")
         last = change.at_seconds
+        if len({*change.leaves}) < len(change.leaves):
+            raise ModelError(f"{where}: a server leaves twice at {last:g} s")
         if unknown := sorted(set(change.leaves) - live):
             raise ModelError(f"{where}: {unknown[0]} leaves at {last:g} s, but is not there")
         live -= set(change.leaves)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Iterator, Mapping
 
 from slotreeve.errors import ConfigError
@@ -32,16 +33,20 @@ def variants(text: str) -> tuple[dict[str, object], ...]:
                 f"--parameters {part.strip()}: expected NAME=LOW..HIGH, NAME=VALUE|VALUE or NAME=VALUE, once"
             )
         values[name] = [value for one in given.split("|") for value in _values(one, part.strip())]
-    found = tuple(dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values()))
-    if len(found) > MOST_VARIANTS:
-        raise ConfigError(f"--parameters {text}: {len(found)} combinations; at most {MOST_VARIANTS} are tried")
-    return found
+    number = math.prod(map(len, values.values()))
+    if number > MOST_VARIANTS:
+        raise ConfigError(f"--parameters {text}: {number} combinations; at most {MOST_VARIANTS} are tried")
+    return tuple(dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values()))
 
 
 def snippet(balancer: str, options: Mapping[str, object]) -> str:
-    """The configuration to paste (TOML)."""
-    lines = ["[balancer]", f"use = {json.dumps(balancer)}", "", f"[balancer.{balancer}]"]
-    return "\n".join([*lines, *(f"{name} = {json.dumps(value)}" for name, value in options.items())])
+    """The configuration to paste (TOML). What is null, which TOML does not have, is left to its default."""
+    lines = ["[balancer]", f"use = {_toml(balancer)}", "", f"[balancer.{_toml(balancer)}]"]
+    return "\n".join([*lines, *(f"{name} = {_toml(value)}" for name, value in options.items() if value is not None)])
+
+
+def _toml(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _values(text: str, where: str) -> Iterator[object]:

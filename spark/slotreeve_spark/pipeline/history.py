@@ -25,26 +25,31 @@ def instant(text: str) -> datetime:
         if text.isdigit():
             return datetime.fromtimestamp(int(text) / 1000, UTC)
         moment = datetime.fromisoformat(text)
-    except (ValueError, OverflowError):
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
         raise ConfigError(f"{text!r} is no moment; expected e.g. 2026-11-21T12:00:00Z, or milliseconds") from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def table_at(session: SparkSession, warehouse: Warehouse, moment: datetime) -> DataFrame:
     """The slot table at ``moment``: ``slot, leader, followers, leader_epoch, epoch, since``, a row for each slot that
-    was assigned by then.
+    was assigned by then. Of several rows of a slot the one of the greatest epoch counts: a meta leader's clock may be
+    behind that of the one before it.
 
     Raises:
         ConfigError: there are no marts yet.
     """
     from pyspark.sql import functions as f
 
-    at = f.lit(moment)
-    held = warehouse.mart(session, "slot_history").where(
-        (f.col("valid_from") <= at) & (f.col("valid_until").isNull() | (f.col("valid_until") > at))
-    )
-    chosen = held.select("slot", "leader", "followers", "leader_epoch", "epoch", f.col("valid_from").alias("since"))
-    return chosen.orderBy("slot")
+    rows = warehouse.mart(session, "slot_history").where(f.col("valid_from") <= f.lit(moment))
+    row = f.struct("leader", "followers", "leader_epoch", "epoch", f.col("valid_from").alias("since"))
+    return rows.groupBy("slot").agg(f.max_by(row, "epoch").alias("row")).select("slot", "row.*").orderBy("slot")
+
+
+def in_words(frame: DataFrame, column: str) -> DataFrame:
+    """The frame with a column of moments as texts in UTC. Spark hands moments over in the time of the machine."""
+    from pyspark.sql import functions as f
+
+    return frame.withColumn(column, f.date_format(column, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"))
 
 
 def difference(session: SparkSession, warehouse: Warehouse, first: datetime, second: datetime) -> DataFrame:
@@ -79,12 +84,13 @@ def recorded_trace(session: SparkSession, warehouse: Warehouse, name: str = "rec
     from pyspark.sql import functions as f
 
     # As many rows as servers ever joined or left: small, and every task needs all of it.
-    rows = warehouse.mart(session, "membership").orderBy("at", "member").collect()
+    members = warehouse.mart(session, "membership").withColumn("at_ms", f.unix_millis("at"))
+    rows = members.orderBy("at_ms", "member").drop("at").collect()
     if not any(row.joined for row in rows):
         raise ConfigError(f"{warehouse.location}: no data server ever joined, so there is no history to replay")
-    first_join = next(row["at"] for row in rows if row.joined)
-    first_table = warehouse.mart(session, "slot_history").agg(f.min("valid_from")).collect()[0][0]
-    start = max(first_join, first_table or first_join)
+    first_join = next(row.at_ms for row in rows if row.joined)
+    first_table = warehouse.mart(session, "slot_history").agg(f.unix_millis(f.min("valid_from"))).collect()[0][0]
+    start_ms = max(first_join, first_table or first_join)
     live: dict[str, Server] = {}
     beginning: tuple[Server, ...] = ()
     changes: list[MembershipChange] = []
@@ -96,10 +102,10 @@ def recorded_trace(session: SparkSession, warehouse: Warehouse, name: str = "rec
         elif not row.joined and row.member in live and len(live) > 1:
             del live[row.member]
             leaves = (row.member,)
-        if row["at"] <= start:
+        if row.at_ms <= start_ms:
             beginning = tuple(live.values())
         elif joins or leaves:
-            changes.append(MembershipChange((row["at"] - start).total_seconds(), joins, leaves))
+            changes.append(MembershipChange((row.at_ms - start_ms) / 1000, joins, leaves))
     return MembershipTrace(name, beginning, tuple(changes), _last_loads(session, warehouse))
 
 

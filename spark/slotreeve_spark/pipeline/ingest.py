@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 FINISHED_FILES, ALL_FILES = f"*{FINISHED}", f"*{{{FINISHED},{OPEN}}}"
 FILES_A_BATCH = 200
 LATENESS = "1 day"
+ANY_AGE = "36500d"
+"""By default Spark passes over files that are a week older than the newest one that it has seen."""
 EVERY_SECONDS = 10
 STORED = "stored"
 """Name of the count of rows that a batch stores."""
@@ -51,7 +53,7 @@ class Ingested:
 
 def event_log(given: str | Path) -> Location:
     """Where an event log is. Raises ConfigError if it is local and no directory."""
-    location = Location.of(given)
+    location = Location.of(given).plain()
     if location.local is not None and not location.local.is_dir():
         raise _no_log(location)
     return location
@@ -98,9 +100,24 @@ def follow(
     place = event_log(log)
     _prepare(session, place, warehouse)
     _run(_land(session, place, warehouse))  # so that there is a table to read on from
+    session.streams.resetTerminated()  # else wait() ends with that one
     every = f"{EVERY_SECONDS} seconds"
     starts = [_land(session, place, warehouse), *_clean(session, warehouse, lateness)]
     return [start(lambda writer: writer.trigger(processingTime=every)) for start in starts]
+
+
+def wait(session: SparkSession) -> None:
+    """Wait until one of the running queries stops. Raises StorageError: it cannot go on."""
+    from pyspark.errors import StreamingQueryException
+
+    try:
+        session.streams.awaitAnyTermination()
+    except StreamingQueryException as error:
+        raise _stopped(error) from None
+
+
+def _stopped(error: BaseException) -> StorageError:
+    return StorageError(f"the pipeline stopped: {first_line(error)}")
 
 
 Triggered = Callable[["DataStreamWriter"], "DataStreamWriter"]
@@ -115,8 +132,13 @@ def _land(session: SparkSession, log: Location, warehouse: Warehouse, files: str
         session.readStream.option("pathGlobFilter", files)
         .option("maxFilesPerTrigger", FILES_A_BATCH)
         .option("recursiveFileLookup", "true")
+        .option("maxFileAge", ANY_AGE)
         .text(log.uri)
-        .select(f.col("value").alias("line"), f.col("_metadata.file_name").alias("file"))
+        .select(
+            f.col("value").alias("line"),
+            f.col("_metadata.file_name").alias("file"),
+            f.current_timestamp().alias("taken"),
+        )
         .where("line <> ''")
     )
     return _sink(lines, warehouse, "raw")
@@ -168,7 +190,7 @@ def _run(start: Start) -> _Counts:
         query = start(lambda writer: writer.trigger(availableNow=True))
         query.awaitTermination()
     except StreamingQueryException as error:
-        raise StorageError(f"the pipeline stopped: {first_line(error)}") from None
+        raise _stopped(error) from None
     except PySparkException as error:
         raise ConfigError(f"the pipeline does not start: {first_line(error)}") from None
     progress = query.recentProgress

@@ -48,7 +48,8 @@ def service_timeline(cleaned: DataFrame) -> DataFrame:
 
     # Of one registration much can happen in a millisecond, but versions rise; it expires under its last.
     of_one = Window.partitionBy("service", "register_id").orderBy("at", "version", f.col("here").desc())
-    of_all = Window.partitionBy("service").orderBy("at", "id").rowsBetween(Window.unboundedPreceding, 0)
+    # What happens in one millisecond has no order between registrations: it counts together.
+    of_all = Window.partitionBy("service").orderBy("at").rangeBetween(Window.unboundedPreceding, Window.currentRow)
     here = f.when(f.col("kind") == "registered", 1).otherwise(0)
     return (
         cleaned.where(cleaned.kind.isin(*COME_AND_GO))

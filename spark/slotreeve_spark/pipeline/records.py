@@ -21,7 +21,12 @@ _TAIL = tuple(name for name in Event.__struct_fields__ if name not in {*_HEAD, *
 
 EVENT = event_columns()
 """The columns of an event, as in the log."""
-RAW = "line string, file string"
+LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999, in milliseconds since 1970."""
+AHEAD_MS = 86_400_000
+"""A clock may be ahead by so many milliseconds of the one by which lines are taken in. A line from farther ahead would
+let all others count as late."""
+RAW = "line string, file string, taken timestamp"
 CLEANED = f"at timestamp, {event_columns(_HEAD)}, register_id string, version bigint, {event_columns(_TAIL)}"
 """The columns of the cleaned table: those of an event, but one row for each registration."""
 QUARANTINE = "line string, file string, problem string"
@@ -35,7 +40,8 @@ def parse(raw: DataFrame) -> DataFrame:
     # Spark's own JSON parser: no Python code runs for a line.
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "corrupt"}
     parsed = raw.withColumn("record", f.from_json("line", f"{EVENT}, corrupt string", options))
-    return parsed.withColumn("problem", problem()).withColumn("at", f.timestamp_millis(f.col("record.at_ms")))
+    at = f.when(f.col("problem").isNull(), f.timestamp_millis(f.col("record.at_ms")))
+    return parsed.withColumn("problem", problem()).withColumn("at", at)
 
 
 def clean(parsed: DataFrame) -> DataFrame:
@@ -75,7 +81,15 @@ def problem() -> Column:
     for kind, names in KINDS.items():
         for name in names:
             found = found.when((record["kind"] == kind) & record[name].isNull(), f.lit(f"{kind} without {name}"))
+    at_ms = record["at_ms"]
+    found = found.when(~at_ms.between(0, LATEST_MS), f.lit("at_ms is no moment from 1970 to 9999"))
+    ahead = at_ms > f.unix_millis("taken") + AHEAD_MS
+    found = found.when(ahead, f.lit("at_ms is over a day ahead of the clock of who took the line in"))
     sizes = [f.size(record[name]) for name in REGISTRATION_LISTS]
-    return found.when(
+    found = found.when(
         (sizes[0] != sizes[1]) | (sizes[1] != sizes[2]), f.lit(f"{', '.join(REGISTRATION_LISTS)} differ in length")
     )
+    for name in REGISTRATION_LISTS:
+        empty = (f.size(record[name]) == 0) | f.exists(record[name], lambda one: one.isNull())
+        found = found.when(record[name].isNotNull() & empty, f.lit(f"{name} is empty, or has a hole"))
+    return found

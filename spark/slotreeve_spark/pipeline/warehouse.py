@@ -36,7 +36,7 @@ class Warehouse:
             ConfigError: that is no path.
             StorageError: it cannot be written.
         """
-        location = Location.of(given)
+        location = Location.of(given).plain()
         if location.local is not None:
             Directory.make(location.local, "--warehouse")
         return cls(location)
@@ -44,7 +44,7 @@ class Warehouse:
     @classmethod
     def existing(cls, given: str | Path) -> Warehouse:
         """One to read from. Raises ConfigError if there is none; :meth:`must_exist` does so elsewhere."""
-        location = Location.of(given)
+        location = Location.of(given).plain()
         if location.local is not None and not location.local.is_dir():
             raise _no_warehouse(location)
         return cls(location)
@@ -140,7 +140,14 @@ class Warehouse:
         """A mart. Raises ConfigError if there is none; StorageError: it cannot be reached."""
         if not self.has(session, f"marts/{name}"):
             raise self._no_mart(name)
-        return session.read.parquet(self.place(f"marts/{name}"))
+        from pyspark.errors import PySparkException
+
+        try:
+            return session.read.parquet(self.place(f"marts/{name}"))
+        except PySparkException:
+            raise ConfigError(
+                f"{self.location}: the mart {name} is not whole; run `slotreeve spark marts` again"
+            ) from None
 
 
 def _no_warehouse(location: Location) -> ConfigError:

@@ -37,7 +37,7 @@ BAR_WIDTH, SCATTER = 4.6, (10.4, 3.9)
 _STYLE: dict[Any, dict[str, Any]] = {
     "svg": {"fonttype": "none", "hashsalt": "slotreeve"},
     "font": {"family": "sans-serif", "size": 9.0},
-    "text": {"color": INK},
+    "text": {"color": INK, "parse_math": False},
     "axes": {"labelcolor": INK, "edgecolor": INK, "axisbelow": True, "grid": True},
     "axes.spines": {"top": False, "right": False},
     "grid": {"color": GRID},

@@ -100,8 +100,8 @@ def write_table(place: str, frame: DataFrame) -> DataFrame:
 def storage_failure(error: BaseException) -> str | None:
     """What the disk said, if an error of Spark's was about that; else None."""
     lines = str(error).splitlines()
-    words = ("Permission denied", "No space left", "Mkdirs failed", "Read-only file system", "Not a directory")
-    return next((line.strip()[:300] for line in lines if any(word in line for word in words)), None)
+    words = ("permission denied", "no space left", "mkdirs failed", "read-only file system", "not a directory")
+    return next((line.strip()[:300] for line in lines if any(word in line.lower() for word in words)), None)
 
 
 def versions(session: SparkSession) -> dict[str, object]:

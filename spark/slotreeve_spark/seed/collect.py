@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from slotreeve.errors import ConfigError
 
+from slotreeve_spark.pipeline.history import in_words
 from slotreeve_spark.pipeline.marts import COME_AND_GO
 from slotreeve_spark.pipeline.records import CLEANED
 from slotreeve_spark.pipeline.warehouse import Warehouse
@@ -85,13 +86,14 @@ def _must_have_recorded(cleaned: DataFrame, span: tuple[datetime, datetime]) -> 
     from pyspark.sql import functions as f
 
     inside = f.count(f.when((f.col("at") >= span[0]) & (f.col("at") < span[1]), 1)).alias("inside")
-    row = cleaned.agg(inside, f.min("at").alias("first"), f.max("at").alias("last")).collect()[0]
+    found = cleaned.agg(inside, f.min("at").alias("first"), f.max("at").alias("last"))
+    row = in_words(in_words(found, "first"), "last").collect()[0]
     if row["first"] is None:
         raise ConfigError("the warehouse has no events; run `slotreeve spark ingest` first")
     if not row.inside:
         raise ConfigError(
             f"nothing was recorded between {span[0].isoformat()} and {span[1].isoformat()}; "
-            f"the warehouse has events from {row['first'].isoformat()}Z to {row['last'].isoformat()}Z"
+            f"the warehouse has events from {row['first']} to {row['last']}"
         )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,11 +15,12 @@ import pytest
 from slotreeve import Server, SlotLoad
 from slotreeve.errors import ConfigError
 from slotreeve_events.schema import Event, PushedVersion, RecordedLoad, SlotHolders, SlotMove
+from slotreeve_events.segments import Segments
 from slotreeve_spark.compare.keys import open_keys
 from slotreeve_spark.compare.traces import MembershipChange
 from slotreeve_spark.pipeline import marts
-from slotreeve_spark.pipeline.history import difference, instant, recorded_trace, table_at
-from slotreeve_spark.pipeline.ingest import Ingested, ingest
+from slotreeve_spark.pipeline.history import difference, in_words, instant, recorded_trace, table_at
+from slotreeve_spark.pipeline.ingest import Ingested, follow, ingest, wait
 from slotreeve_spark.pipeline.records import CLEANED, RAW, parse
 from slotreeve_spark.pipeline.warehouse import Warehouse
 
@@ -160,7 +163,7 @@ def test_spark_reads_every_field_that_a_server_writes(spark: SparkSession) -> No
     )
     assert all(getattr(event, name) is not None for name in Event.__struct_fields__)
     line = msgspec.json.encode(event).decode()
-    (row,) = parse(spark.createDataFrame([(line, "a.jsonl")], RAW)).collect()
+    (row,) = parse(spark.createDataFrame([(line, "a.jsonl", None)], RAW)).collect()
     assert row.problem is None
     assert row.record.asDict(True) == {**json.loads(line), "corrupt": None}
 
@@ -246,3 +249,105 @@ def test_what_is_not_there_is_a_clear_error(spark: SparkSession, tmp_path: Path)
     (tmp_path / "log").mkdir()
     with pytest.raises(ConfigError, match="is no interval"):
         ingest(spark, tmp_path / "log", store, "a while")
+
+
+def test_lines_of_moments_that_no_clock_shows_are_put_aside_and_stop_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    store = Warehouse.open(tmp_path / "w")
+    far = [2**63 - 1, 8_000_000_000_000_000, -1, 4_102_444_800_000]  # the last one: the year 2100
+    odd = [record(40 + n, "leader", 0, term=1, at_ms=at) for n, at in enumerate(far)]
+    holes = [
+        record(30, "registered", 0, services=[], register_ids=[], versions=[]),
+        record(31, "registered", 0, services=["a", None], register_ids=["r1", "r2"], versions=[1, 1]),
+    ]
+    write(tmp_path / "log", "a.jsonl", [*odd, *holes, GOOD[0]])
+    assert ingest(spark, tmp_path / "log", store) == Ingested(7, 1, 6, 0)
+    problems = sorted(row.problem for row in spark.read.parquet(store.place("quarantine")).collect())
+    assert problems == sorted(
+        [
+            *["at_ms is no moment from 1970 to 9999"] * 3,
+            "at_ms is over a day ahead of the clock of who took the line in",
+            *["services is empty, or has a hole"] * 2,
+        ]
+    )
+    write(tmp_path / "log", "b.jsonl", [GOOD[1]])
+    assert ingest(spark, tmp_path / "log", store) == Ingested(1, 1, 0, 0)
+
+
+def test_segments_are_read_however_old_their_files_are_and_whatever_their_server_is_called(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    store = Warehouse.open(tmp_path / "w")
+    for number, name in enumerate(("new", "old")):
+        write(tmp_path / "log", f"{name}.jsonl", [GOOD[number]])
+    os.utime(tmp_path / "log" / "old.jsonl", (1_000_000_000, 1_000_000_000))
+    hidden = Segments(tmp_path / "log", "_data-1@1", 10_000)
+    hidden.append(GOOD[2].encode() + b"\n")
+    hidden.finish()
+    assert ingest(spark, tmp_path / "log", store) == Ingested(3, 3, 0, 0)
+
+
+def test_the_table_of_a_moment_has_one_row_for_each_slot_although_a_new_leaders_clock_is_behind(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    store = Warehouse.open(tmp_path / "w")
+    lines = []
+    for n, at in ((4, 0), (5, 100_000), (6, 92_000), (7, 200_000)):
+        held = {"slot": 0, "leader": f"d{n}", "leader_epoch": n, "followers": []}
+        lines.append(record(n, "table", at, epoch=n, term=n, changed=[held], moves=[]))
+    write(tmp_path / "log", "a.jsonl", lines)
+    ingest(spark, tmp_path / "log", store)
+    marts.build(spark, store, ["slot_history"])
+    for seconds, leader in ((50, "d4"), (95, "d6"), (150, "d6"), (250, "d7")):
+        moment = instant(str(START_MS + 1_000 * seconds))
+        assert [row.leader for row in table_at(spark, store, moment).collect()] == [leader]
+    (row,) = in_words(table_at(spark, store, instant(str(START_MS + 50_000))), "since").collect()
+    assert row.since == "2023-11-14T22:13:20.000Z"
+
+
+def test_what_happens_in_one_millisecond_never_makes_fewer_providers_than_none(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    store = Warehouse.open(tmp_path / "w")
+    write(
+        tmp_path / "log",
+        "a.jsonl",
+        [
+            record(9, "registered", 5, services=["a"], register_ids=["r"], versions=[1]),
+            record(10, "unregistered", 5, services=["a"], register_ids=["r"], versions=[2]),
+        ],
+    )
+    ingest(spark, tmp_path / "log", store)
+    marts.build(spark, store, ["service_timeline"])
+    assert {row.providers for row in store.mart(spark, "service_timeline").collect()} == {0}
+
+
+def test_a_mart_that_was_left_half_written_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    store = Warehouse.open(tmp_path / "w")
+    (tmp_path / "w" / "marts" / "slot_history" / "_temporary").mkdir(parents=True)
+    with pytest.raises(ConfigError, match="is not whole; run `slotreeve spark marts` again"):
+        table_at(spark, store, instant("2026-01-01"))
+
+
+def test_following_goes_on_until_a_query_stops(spark: SparkSession, tmp_path: Path) -> None:
+    store = Warehouse.open(tmp_path / "w")
+    write(tmp_path / "log", "a.jsonl", GOOD[:2])
+    queries = follow(spark, tmp_path / "log", store)
+    waiting = threading.Thread(target=wait, args=(spark,))
+    waiting.start()
+    try:
+        waiting.join(3)
+        assert waiting.is_alive()
+        assert all(query.isActive for query in queries)
+    finally:
+        for query in queries:
+            query.stop()
+        waiting.join(60)
+    assert not waiting.is_alive()
+
+
+@pytest.mark.parametrize("text", ["9999-12-31T23:59:59-14:00", "67768040609740800000", "now", "-1"])
+def test_what_is_no_moment_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="is no moment"):
+        instant(text)

@@ -17,6 +17,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import msgspec
 from slotreeve.model.nodes import Node, Server
@@ -141,9 +142,10 @@ class Arranger:
         if not servers or self.is_protected(servers):
             return Arrangement(None, target)
         table = table if table.slots else SlotTable.unassigned(self._slots)
-        staying = [server for server in servers if server.name not in leaving.for_good]
+        # A tuple, and loads to read: what a plugin would change in them, the check of its plan would not notice.
+        staying = tuple(server for server in servers if server.name not in leaving.for_good)
         if not staying:  # no server is left to take over
-            staying, leaving = list(servers), Leaving(acting=leaving.acting, away=leaving.away)
+            staying, leaving = tuple(servers), Leaving(acting=leaving.acting, away=leaving.away)
         if target is None or len(target.table.slots) != len(table.slots):
             target = PlannedTable(table)
         intended = self._intended(target.table)
@@ -225,10 +227,10 @@ class Arranger:
         return plan
 
     def _assign_with(self, loads: Loads) -> Decide:
-        return lambda *given: aware_of(self._assigner, loads.by_slot).assign(*given)
+        return lambda *given: aware_of(self._assigner, MappingProxyType(loads.by_slot)).assign(*given)
 
     def _balance_with(self, loads: Loads) -> Decide:
-        return lambda *given: aware_of(self._balancer, loads.by_slot).balance(*given)
+        return lambda *given: aware_of(self._balancer, MappingProxyType(loads.by_slot)).balance(*given)
 
     def _is_without_end(self, table: SlotTable, servers: Sequence[Server], loads: Loads) -> bool:
         fault, before = self._steps.fault(table, servers, loads.version), self.balancer_fault
