@@ -165,7 +165,7 @@ def test_moves_leaders_departures_and_orders_are_told_with_cause_and_author(tmp_
         assert "leads in term" in told
         assert "data-2" in "\n".join(await it.told("table"))
         assert f"wrote {ORDERS_KEY}" in told
-        assert "push_stopped=True" in told
+        assert "pushes are stopped" in told
         assert "wrote com.example.secret" in told
         assert "hidden-value" not in told
 
