@@ -168,8 +168,8 @@ class ClusterCondition:
         return [left for left in reversed(self.members.left) if left.at_ms >= since][:MOST_NAMED]
 
     def _is_missed(self, left: MemberLeft) -> bool:
-        """Whether a server left without a word, and none has taken its name."""
-        return not left.said_so and left.node.name not in {node.name for node in self._nodes()}
+        """Whether a server left without a word or said that it comes back, and none has its name."""
+        return (left.comes_back or not left.said_so) and left.node.name not in {node.name for node in self._nodes()}
 
 
 async def cluster_condition(

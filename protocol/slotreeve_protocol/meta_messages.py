@@ -368,12 +368,13 @@ class MemberIs(msgspec.Struct, array_like=True, frozen=True):
 
 class MemberLeft(msgspec.Struct, array_like=True, frozen=True):
     """A server that is no member any more. ``at_ms`` is the wall clock of the meta leader, for people. ``said_so``: it
-    left by its own word."""
+    left by its own word. ``comes_back``: and said that it comes back."""
 
     node: Node
     at_ms: int
     reason: str
     said_so: bool = False
+    comes_back: bool = False
 
 
 class GetMembers(Message, frozen=True, tag=90):

@@ -45,8 +45,9 @@ def of_data(**changes: object) -> ClusterCondition:
     return replace(WELL, members=Members(NOW_MS, members, [], VIEW))
 
 
-def of_left(seconds_ago: float, name: str, said_so: bool = False) -> ClusterCondition:
-    left = MemberLeft(Node(name, Role.DATA, "a:1", "p"), NOW_MS - round(1000 * seconds_ago), "connection lost", said_so)
+def of_left(seconds_ago: float, name: str, said_so: bool = False, comes_back: bool = False) -> ClusterCondition:
+    at_ms = NOW_MS - round(1000 * seconds_ago)
+    left = MemberLeft(Node(name, Role.DATA, "a:1", "p"), at_ms, "connection lost", said_so, comes_back)
     assert WELL.members is not None
     return replace(WELL, members=Members(NOW_MS, WELL.members.members, [left], VIEW))
 
@@ -113,6 +114,8 @@ def test_a_server_that_came_back_or_said_that_it_leaves_is_news_and_one_that_lef
     for condition in (of_left(60, "data-1"), of_left(60, "data-2", said_so=True)):
         assert condition.problems() == []
         assert len(condition.news()) == 1
+    assert len(of_left(60, "data-2", said_so=True, comes_back=True).problems()) == 1
+    assert of_left(60, "data-1", said_so=True, comes_back=True).problems() == []
     forgotten = of_left(4_000, "data-2")
     assert (forgotten.problems(), forgotten.news()) == ([], [])
 

@@ -462,15 +462,29 @@ def test_a_stopping_data_server_may_leave_once_it_holds_nothing() -> None:
     assert all("data-1" not in (s.leader, *s.followers) for s in scene.core.view.read().table.slots)
 
 
-def test_a_server_that_leaves_for_a_restart_keeps_its_place_for_that_long() -> None:
+def test_a_data_server_that_leaves_for_a_restart_keeps_its_place_for_that_long() -> None:
+    scene = Scene()
+    scene.cluster("data-1", "data-2")
+    leave = Leave(scene.node("data-1"), "restart", 5.0)
+    assert deliver(scene.outbox, scene.core.handlers, scene.peers["data-1"], leave) == Done()
+    scene.settle(("data-2",), 4.0)
+    assert len(scene.core.view.read().data) == 2
+    scene.settle(("data-2",), 4.0)
+    assert [node.name for node in scene.core.view.read().data] == ["data-2"]
+
+
+def test_a_session_server_that_leaves_for_a_restart_has_no_place_and_is_missed_until_it_is_back() -> None:
     scene = Scene()
     scene.cluster("session-1", "session-2")
-    leave = Leave(scene.node("session-1"), "restart", 5.0)
-    assert deliver(scene.outbox, scene.core.handlers, scene.peers["session-1"], leave) == Done()
-    scene.settle(("session-2",), 4.0)
-    assert len(scene.core.view.read().sessions) == 2
-    scene.settle(("session-2",), 4.0)
-    assert [node.name for node in scene.core.view.read().sessions] == ["session-2"]
+    for name, seconds in (("session-1", 5.0), ("session-2", 0.0)):
+        deliver(scene.outbox, scene.core.handlers, scene.peers[name], Leave(scene.node(name), "stopped", seconds))
+    scene.commit_all()
+    found = members_of(scene)
+    assert found.members == []
+    assert [(left.node.name, left.said_so, left.comes_back) for left in found.left] == [
+        ("session-1", True, True),
+        ("session-2", True, False),
+    ]
 
 
 def test_a_server_that_leaves_for_good_is_no_member_at_once() -> None:

@@ -29,6 +29,7 @@ from slotreeve_protocol.meta_messages import (
     LeaderIs,
     LeaseGranted,
     Leave,
+    MemberLeft,
     PutConfig,
     Resign,
     View,
@@ -247,15 +248,15 @@ class MetaCore:
         back = message.back_in_seconds
         if self._leases.leave(message.node, back, self._outbox.attended()):
             log.info("%s leaves: %s", message.node.name, message.reason)
-            if back <= 0:
-                self._has_left(message.node, message.reason, said_so=True)
+            if message.node.name not in {node.name for node in self._leases.nodes}:
+                self._has_left(message.node, message.reason, said_so=True, comes_back=back > 0)
             self._look.soon()
         return Done()
 
-    def _has_left(self, node: Node, reason: str, said_so: bool) -> None:
+    def _has_left(self, node: Node, reason: str, said_so: bool, comes_back: bool = False) -> None:
         self._heartbeats.forget(node.name)
         self._loads.forget(node.name)
-        self._overview.left(node, self._outbox.wall_ms(), reason, said_so)
+        self._overview.left(MemberLeft(node, self._outbox.wall_ms(), reason, said_so, comes_back))
         self._outbox.notify("slotreeve_node_left", node=node, reason=reason)
 
     # --- the next view of the cluster --------------------------------------------------------------------------------

@@ -54,7 +54,10 @@ class SessionServer(MemberServer):
                 await self._clock.sleep(STOP_POLL_SECONDS)
                 if len(self.core.clients) < left:
                     left, deadline = len(self.core.clients), self._drained_by()
-        await self._leave("stopped")
+        if how is Stopping.FOR_A_RESTART:
+            await self._leave("stopped for a restart", self._environment.settings.meta.restart_seconds)
+        else:
+            await self._leave("stopped")
         await self._close()
 
     def _drained_by(self) -> float:

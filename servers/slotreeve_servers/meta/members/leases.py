@@ -230,11 +230,12 @@ class Leases:
                 self._deadlines[name] = max(self._deadlines[name], time + seconds)
 
     def leave(self, node: Node, back_in: float, now: float) -> bool:
-        """The server leaves on purpose: for good, or for ``back_in`` seconds. True if that process held a lease."""
+        """The server leaves on purpose: for good, or for ``back_in`` seconds. A data server's places are kept for that
+        time; a session server has none. True if that process held a lease."""
         known = self._nodes.get(node.name)
         if known is None or known.process_id != node.process_id:
             return False
-        if back_in <= 0:
+        if back_in <= 0 or node.role is Role.SESSION:
             self._drop(node.name)
         else:
             self._deadlines[node.name] = self._time(node.role).read(now) + back_in

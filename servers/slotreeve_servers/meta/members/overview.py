@@ -31,9 +31,9 @@ class Overview:
         """Forget who has left, as a new leader does: others may have come and gone meanwhile."""
         self._left.clear()
 
-    def left(self, node: Node, at_ms: int, reason: str, said_so: bool) -> None:
+    def left(self, member: MemberLeft) -> None:
         """A server is no member any more."""
-        self._left.append(MemberLeft(node, at_ms, reason, said_so))
+        self._left.append(member)
 
     def report(
         self, now: float, at_ms: int, view: View, banned: frozenset[str], is_protected: bool, is_planning: bool
