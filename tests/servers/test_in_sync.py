@@ -5,7 +5,7 @@ from __future__ import annotations
 from slotreeve.errors import RequestTimeout
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import Slot, SlotTable
-from slotreeve_protocol.meta_messages import SlotCopies, View
+from slotreeve_protocol.meta_messages import Heartbeat, LeaseGranted, SlotCopies, View
 from slotreeve_protocol.slot_messages import Access, Answers, Confirm, Follow, SlotAnswer, SlotDigests, SlotEpoch
 from slotreeve_servers.data.replication.in_sync import ABSENT_SECONDS
 from slotreeve_servers.node.outbox import Peer
@@ -358,3 +358,14 @@ def test_a_learner_that_is_streamed_to_and_says_nothing_any_more_is_absent() -> 
     scene.outbox.advance(ABSENT_SECONDS)
     scene.core._in_sync.look()
     assert [told.absent for told in scene.reports()] == [["data-2"]]
+
+
+def test_there_are_no_heartbeats_between_the_regular_ones_while_there_is_nothing_new_to_say() -> None:
+    scene = Scene()
+    sent = 0
+    for _ in range(50):
+        scene.outbox.advance(0.1)
+        while any(isinstance(request.message, Heartbeat) for request in scene.outbox.requests):
+            scene.outbox.answer(LeaseGranted(1, 5.0, None), kind=Heartbeat)
+            sent += 1
+    assert 3 <= sent <= 6, "5 s, and a heartbeat a second"
