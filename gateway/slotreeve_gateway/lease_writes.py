@@ -10,8 +10,11 @@ from slotreeve.errors import Backpressure, RequestTimeout, SlotreeveError
 from slotreeve_client import Lease, LeaseAnswers
 
 MOST_WAITING = 20_000
-"""Beyond so many requests of one kind that wait for the registry, further ones are refused."""
+"""Beyond so many requests of one kind that wait for the registry, or are under way, further ones are refused."""
 MOST_AT_ONCE = 2_000
+NEXT_SECONDS = 0.1
+"""A message that was not answered for so long does not hold up the next one: of the slots of its leases one may have no
+leader, and it is answered for all of them together."""
 I = TypeVar("I")  # noqa: E741 - an item
 
 
@@ -30,7 +33,7 @@ class LeaseEnd(Protocol):
 
 class _Gatherer(Generic[I]):
     """Requests of one kind. What comes while a message is under way goes into the next one, so that one request alone
-    waits for nobody and thousands at once take few messages.
+    waits for nobody and thousands at once take few messages. What concerns a lease that is under way waits for that.
 
     Args:
         send: sends many; its answer names those that are unknown or unanswered.
@@ -42,11 +45,13 @@ class _Gatherer(Generic[I]):
     ) -> None:
         self._send, self._place = send, place
         self._waiting: list[tuple[I, asyncio.Future[bool]]] = []
+        self._under_way: set[tuple[str, str]] = set()
+        self._messages: set[asyncio.Task[None]] = set()
         self._sending: asyncio.Task[None] | None = None
 
     async def ask(self, item: I) -> bool:
         """Send one. Whether the lease is known. Raises RequestTimeout, Backpressure, and what ``send`` raises."""
-        if len(self._waiting) >= MOST_WAITING:
+        if len(self._waiting) + len(self._under_way) >= MOST_WAITING:
             raise Backpressure(f"{MOST_WAITING} requests wait for the registry already; try again later")
         answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, answered))
@@ -57,12 +62,32 @@ class _Gatherer(Generic[I]):
     async def _send_all(self) -> None:
         try:
             while self._waiting:
-                part, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
-                await self._send_part(part)
+                if part := self._next_part():
+                    message = asyncio.get_running_loop().create_task(self._send_part(part), name="a lease message")
+                    self._messages.add(message)
+                    message.add_done_callback(self._messages.discard)
+                    await asyncio.wait((message,), timeout=NEXT_SECONDS)
+                else:
+                    await asyncio.wait(self._messages, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._sending = None
 
+    def _next_part(self) -> list[tuple[I, asyncio.Future[bool]]]:
+        part, rest = list[tuple[I, asyncio.Future[bool]]](), list[tuple[I, asyncio.Future[bool]]]()
+        for waiting in self._waiting:
+            is_next = len(part) < MOST_AT_ONCE and self._place(waiting[0]) not in self._under_way
+            (part if is_next else rest).append(waiting)
+        self._waiting = rest
+        self._under_way.update(self._place(item) for item, _ in part)
+        return part
+
     async def _send_part(self, part: list[tuple[I, asyncio.Future[bool]]]) -> None:
+        try:
+            await self._send_and_tell(part)
+        finally:
+            self._under_way.difference_update(self._place(item) for item, _ in part)
+
+    async def _send_and_tell(self, part: list[tuple[I, asyncio.Future[bool]]]) -> None:
         try:
             answers = await self._send([item for item, _ in part])
         except BaseException as error:

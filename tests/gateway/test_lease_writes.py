@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 from slotreeve.errors import Backpressure, ClientError, RequestTimeout
+from slotreeve.model.data_info import DataInfo
 from slotreeve_client import Lease, LeaseAnswers
 from slotreeve_gateway import lease_writes
 from slotreeve_gateway.lease_writes import LeaseWrites
@@ -63,6 +64,47 @@ def test_what_comes_while_a_message_is_under_way_goes_together_into_the_next_one
         assert [number for number, is_known in enumerate(known) if not is_known] == [8]
 
     asyncio.run(body())
+
+
+def test_a_message_that_is_not_answered_holds_up_only_what_concerns_its_own_leases() -> None:
+    async def body() -> None:
+        end = RecordingEnd()
+        writes = LeaseWrites(end)
+        stuck = [asyncio.create_task(writes.renew(SERVICE, name)) for name in ("dead", "with it")]
+        await asyncio.sleep(0.01)
+        again = asyncio.create_task(writes.renew(SERVICE, "dead"))
+        others = [asyncio.create_task(writes.renew(SERVICE, f"other-{number}")) for number in range(50)]
+        await asyncio.sleep(5 * lease_writes.NEXT_SECONDS)
+        assert [sorted(ids) for ids in end.asked] == [["dead", "with it"], sorted(f"other-{n}" for n in range(50))]
+        end.go_on.set()
+        assert all(await asyncio.gather(*stuck, *others, again))
+        assert end.asked[2:] == [["dead"]]
+
+    asyncio.run(body())
+
+
+def test_callers_of_other_slots_do_not_wait_while_a_slot_has_no_leader() -> None:
+    async def body(cluster: SimulatedCluster) -> None:
+        gateway = SimulatedGateway(cluster, "gateway-1")
+        names = [f"com.example.S{number}" for number in range(40)]
+        await asyncio.gather(*(gateway.registry.register(name, Instance("10.0.0.1", 80)) for name in names))
+        rows, slot_of = cluster.views()[0].table.slots, cluster.session("session-1").core.registrations.slot
+        holders = {name: rows[slot_of(DataInfo.parse(name).id)].holders for name in names}
+        well = [name for name in names if "data-1" not in holders[name]]
+        assert 0 < len(well) < len(names)
+        cluster.freeze("data-1")
+        before = [asyncio.create_task(gateway.registry.register(name, Instance("10.0.0.1", 80))) for name in names]
+        await asyncio.sleep(0.01)
+        waited: list[float] = []
+        for number in range(10):
+            began = asyncio.get_running_loop().time()
+            await gateway.registry.register(well[number % len(well)], Instance(f"10.0.1.{number}", 80))
+            waited.append(asyncio.get_running_loop().time() - began)
+        assert max(waited) < 2 * lease_writes.NEXT_SECONDS
+        assert not all(task.done() for task in before), "the slots of data-1 have no leader yet"
+        await asyncio.gather(*before, return_exceptions=True)
+
+    with_cluster(body)
 
 
 def test_an_unanswered_lease_and_a_failed_message_reach_those_who_asked_and_nobody_else() -> None:
