@@ -271,7 +271,7 @@ class HeldSlots:
         A server that was cut off may have missed a table that did not name it. The leader has ended its stream then, so
         a follower that has missed a table follows anew.
         """
-        self.has_missed_one, self.epoch = 0 < self.epoch < table.epoch - 1, table.epoch
+        self.has_missed_one, self.epoch = self.epoch < table.epoch - 1, table.epoch
         led: list[HeldSlot] = []
         followed: list[HeldSlot] = []
         mine = {row.id: row for row in self._rows(table)}

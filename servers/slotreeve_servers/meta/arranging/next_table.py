@@ -74,7 +74,7 @@ class Situation:
         """Equal for situations that have the same next table."""
         members = tuple(self.data), tuple(self.sessions)
         return (
-            *(self.view.revision, self.view.term, members, self.changes, self.reports.silent, self.leaving),
+            *(self.view.revision, self.view.term, members, self.changes, self.leaving),
             *(self.may_assign, self.loads.version, self.target),
         )
 
