@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable
 
 from slotreeve.errors import ClientClosed, SlotreeveError
-from slotreeve.model.datum import NO_VERSION
 from slotreeve_protocol.client_messages import Push, Scope
 from slotreeve_protocol.datum_copy import DatumCopy, Fit
 from slotreeve_protocol.envelope import begins_like_envelope
@@ -32,6 +31,7 @@ class Watched:
     """
 
     __slots__ = (
+        "_has_arrived",
         "_in_force",
         "_overrides",
         "_providers",
@@ -51,6 +51,7 @@ class Watched:
         self.has_instances = False
         self._in_force, self._overrides = in_force, in_force.of(data_info_id)
         self._providers = Providers()
+        self._has_arrived = False
 
     @property
     def providers(self) -> tuple[Provider, ...]:
@@ -59,8 +60,9 @@ class Watched:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the first push has arrived, and the overrides where there are instances."""
-        return self.copy.version != NO_VERSION and not (self.has_instances and self._overrides is None)
+        """Whether the first push has arrived, and the overrides where there are instances. It stays so while a whole
+        state is asked for again."""
+        return self._has_arrived and not (self.has_instances and self._overrides is None)
 
     def follow_overrides(self) -> bool:
         """The overrides have changed, or are known for the first time. True if subscribers must be told."""
@@ -83,6 +85,7 @@ class Watched:
         if fit is Fit.NEXT:
             if self.copy.apply(push) is not None:
                 self.changes += 1
+                self._has_arrived = True
                 return True
             log.warning("the digest of a push of %s is wrong; asking for the whole service", self.data_info_id)
         elif fit is Fit.PART:

@@ -289,7 +289,7 @@ def test_in_another_era_the_next_whole_service_and_the_next_entry_count_whatever
     shell.core.connected("s@2")
     assert (subscription.version, watch.version) == (900, 9)
     shell.core.connected("s@3", in_another_era=True)
-    assert (subscription.count, watch.value) == (1, b"old"), "what there is stays"
+    assert (subscription.is_ready, subscription.count, watch.value) == (True, 1, b"old"), "what there is stays"
     wants, watched = {}, {}
     for message in shell.sent():
         if isinstance(message, Subscribe):
