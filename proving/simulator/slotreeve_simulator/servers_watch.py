@@ -263,11 +263,11 @@ def table_order(before: SlotTable, after: SlotTable) -> str | None:
 
 
 def given_up(before: View, after: View) -> str | None:
-    """Which slot lost its leader and went to a server without a copy, although a follower lives; None if none did.
+    """Which slot lost its leader and went to a server without a copy, although a follower has a lease; None: none did.
 
     Session servers still have the records of their clients, so nothing is seen missing until one of them dies, too."""
     processes = {node.name: node.process_id for node in before.data}
-    live = {node.name for node in after.data if processes.get(node.name) == node.process_id}
+    live = {node.name for node in after.live_data if processes.get(node.name) == node.process_id}
     for old, new in zip(before.table.slots, after.table.slots, strict=False):
         heirs = live.intersection(old.followers)
         if old.leader not in live and heirs and new.leader not in heirs:
