@@ -85,23 +85,21 @@ def _columns(row: Mapping[str, object], chosen: Sequence[str]) -> dict[str, obje
 
 
 def _print_table(title: str, rows: Sequence[Mapping[str, object]]) -> None:
+    from slotreeve.model.text import in_a_line
     from slotreeve_spark.report.terminal import fitted
 
     print_line(title)
-    typer.echo("\n".join(map(printable, fitted(rows, width()))) + "\n")
+    typer.echo("\n".join(map(in_a_line, fitted(rows, width()))) + "\n")
 
 
 def print_line(text: str) -> None:
     """Print a sentence, wrapped to the terminal."""
     import textwrap
 
-    lines = textwrap.wrap(printable(text), width(), subsequent_indent="  ", break_on_hyphens=False)
+    from slotreeve.model.text import in_a_line
+
+    lines = textwrap.wrap(in_a_line(text), width(), subsequent_indent="  ", break_on_hyphens=False)
     typer.echo("\n".join(lines))
-
-
-def printable(text: str) -> str:
-    """A text for a terminal: names of traces and errors of plugins may hold what moves its cursor."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def width() -> int:
