@@ -25,7 +25,8 @@ class View(Message, frozen=True, tag=60):
     ``acting`` are those of ``data`` whose lease has ended, and which may acknowledge alone yet: they lead the slots
     that no server with a lease follows. Servers with a lease take what else they hold. ``away`` are those that have
     stopped for a restart: they hold nothing, and their places in the target are kept. ``era``: in
-    another one versions may be counted anew; empty: a leader of a release that knows none.
+    another one versions may be counted anew; empty: a leader of a release that knows none. ``above``: the era whose
+    revisions, epochs, and versions of services this one goes on above; empty: there is none.
 
     For the next meta leader: ``target`` has the rows that the table is on its way to, as far as they differ from it;
     ``unclean`` are the slots that this table gives to a server that was not in sync.
@@ -43,10 +44,15 @@ class View(Message, frozen=True, tag=60):
     acting: list[str] = msgspec.field(default_factory=list)
     away: list[str] = msgspec.field(default_factory=list)
     era: str = ""
+    above: str = ""
 
     def is_of_another_era(self, former: View) -> bool:
         """Whether both views name an era, and not the same one."""
         return "" not in (self.era, former.era) and self.era != former.era
+
+    def is_counted_anew(self, former: View) -> bool:
+        """Whether this view is of an era that does not go on above that of ``former``."""
+        return self.is_of_another_era(former) and self.above != former.era
 
     @property
     def planned_data(self) -> list[Node]:

@@ -6,7 +6,7 @@ import asyncio
 import random
 
 import msgspec
-from slotreeve_client import Client, Lease
+from slotreeve_client import Client, Lease, Scope, Subscription
 from slotreeve_client.administration import change_orders, change_settings, put_config
 from slotreeve_conformance.simulated import simulated
 from slotreeve_simulator.process_clock import ProcessClock
@@ -253,6 +253,43 @@ async def test_programs_follow_a_cluster_that_was_built_anew_on_empty_disks_afte
         await put_config(*operator, "limit", b"again")
         await cluster.until(lambda: watch.value == b"again", "the value is seen", 10)
         assert (watch.version, seen) == (1, [b"2", b"again"])
+
+
+@simulated
+async def test_clients_of_a_session_server_that_was_cut_off_follow_the_cluster_that_counts_as_far_as_the_lost_one(
+    rng: random.Random,
+) -> None:
+    async with SimulatedCluster(rng, meta=3, data=3, session=3) as cluster:
+        provider, consumers = cluster.client(), [cluster.client() for _ in range(6)]
+        views = [each.subscribe("a", scope=scope) for each in consumers for scope in Scope]
+        publications = [provider.publish("a", bytes(3000)) for _ in range(200)]
+        for number in range(400):
+            publications[0].republish(b"%d" % number)
+            await provider.flush()
+        await cluster.until(lambda: all(having(view, b"399") == 1 for view in views), "all are seen", 60)
+        versions = {view.version for view in views}
+        alive = cluster.servers["session-2"]
+        others = [name for name in cluster.names if name != "session-2"]
+        cluster.network.partition(["session-2"], METAS)
+        for name in others:
+            cluster.kill(name)
+            cluster.wipe(name)
+        for name in others:
+            await cluster.start(name)
+        await asyncio.sleep(40)
+        cluster.network.heal()
+        await cluster.ready(60)
+        for publication in publications[:10]:
+            publication.republish(b"new")
+        await provider.flush()
+        await cluster.until(lambda: all(having(view, b"new") == 10 for view in views), "the news are seen", 20)
+        assert all(view.count == 200 for view in views)
+        assert cluster.servers["session-2"] is alive
+        assert max(view.version for view in views) < min(versions), "the numbers are lower ones"
+
+
+def having(view: Subscription, data: bytes) -> int:
+    return sum(instance.data == (data,) for instance in view.instances)
 
 
 @simulated

@@ -487,6 +487,10 @@ def test_a_meta_state_keeps_its_era_and_gets_another_one_where_it_goes_on_above_
     after = scene.core.view.read()
     assert after.revision > view.revision + 40
     assert after.era not in ("", first)
+    assert after.above == first, "also in the views after the first one of the era"
+    assert not after.is_counted_anew(view)
+    assert after.is_counted_anew(msgspec.structs.replace(view, era="that of a third state"))
+    assert not after.is_counted_anew(msgspec.structs.replace(view, era=""))
 
 
 def test_a_meta_state_without_a_era_gets_one_with_its_next_view() -> None:

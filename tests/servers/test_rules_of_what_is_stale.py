@@ -8,11 +8,12 @@ from collections.abc import Iterator
 import pytest
 from msgspec import structs
 from slotreeve.errors import NotLeader
+from slotreeve.model.datum import NO_VERSION, content_digest
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve.ports import Leadership
 from slotreeve_client.connector import Connector
-from slotreeve_protocol.client_messages import Redirect, Sessions
+from slotreeve_protocol.client_messages import Redirect, Scope, Sessions, Subscribe, Want
 from slotreeve_protocol.meta_messages import (
     ConfigEntry,
     GetNewerView,
@@ -27,11 +28,15 @@ from slotreeve_protocol.slot_messages import (
     Compared,
     ComparedUpTo,
     Confirm,
+    DatumChange,
+    DeclareInterest,
     Follow,
+    Known,
     SlotAnswer,
     SlotDifference,
     SlotDigests,
     SlotEpoch,
+    SlotInterest,
 )
 from slotreeve_servers.data.core import DataCore
 from slotreeve_servers.data.replication.comparison import SLOTS_PER_REQUEST, DigestExchange, Progress
@@ -46,6 +51,7 @@ from slotreeve_servers.session.settings import SessionSettings
 from tests.client.connector_scene import Scene as ConnectorScene
 from tests.client.connector_scene import play
 from tests.servers import meta_scene
+from tests.servers.core_scenes import SERVICE, SessionScene, record
 from tests.servers.endings_scene import EndingsScene
 from tests.servers.meta_scene import TOOL
 from tests.servers.meta_scene import Scene as MetaScene
@@ -105,6 +111,34 @@ class Settings:
 
     def take(self, value: bytes | None, version: int) -> None:
         """Nothing is read here."""
+
+
+def test_a_session_server_that_comes_into_an_era_which_goes_on_above_no_numbers_of_its_own_begins_anew() -> None:
+    scene = SessionScene()
+    view = structs.replace(scene.core.membership.view, revision=2, era="one")
+    follow = scene.core.membership.handlers.messages[View]
+    follow(META, view)
+    clients = [scene.client(name) for name in ("first", "second")]
+    want = Subscribe([Want(SERVICE, Scope.DATA_CENTER)])
+    for client in clients:
+        deliver(scene.outbox, scene.core.handlers, client, want)
+    change = DatumChange(SERVICE, NO_VERSION, 7, content_digest([record()]), [record()], [])
+    scene.core.interests.changed(change, 0.0)
+    scene.core.routes.compares("data-2", 0, 9)
+    scene.outbox.end_turn()
+    scene.outbox.take()
+    follow(META, structs.replace(view, revision=3, era="two", above="one"))
+    scene.outbox.end_turn()
+    assert not scene.outbox.take("closed")
+    assert scene.core.interests.services[SERVICE].copy.version == 7
+    follow(META, structs.replace(view, revision=4, era="four", above="three"))
+    assert [effect.peer for effect in scene.outbox.take("closed")] == clients
+    assert not scene.core.interests.services
+    assert scene.core.routes.leader_of(0) == (scene.data, 1), "who compared in the former era is no leader in this one"
+    deliver(scene.outbox, scene.core.handlers, scene.client("third"), want)
+    scene.outbox.end_turn()
+    asked = [effect.what for effect in scene.outbox.take("asked") if isinstance(effect.what, DeclareInterest)]
+    assert [each.interests for each in asked] == [[SlotInterest(0, 1, [Known(SERVICE, NO_VERSION, 0)], [])]]
 
 
 def test_live_settings_are_read_again_in_another_era_although_their_version_is_the_same() -> None:

@@ -343,7 +343,7 @@ class MetaCore:
                 self._target = found.target
                 self._settled = replace(now, target=found.target).key
             elif self._may_act() and self.view.read().revision == now.view.revision:
-                self._commit(found, now.view.revision + 1, now, now.view.era)
+                self._commit(found, now.view.revision + 1, now, now.view.era, now.view.above)
         if self._look_again:
             self._look.soon()
 
@@ -351,13 +351,13 @@ class MetaCore:
         self._settled = ()
         self._look.soon()
 
-    def _commit(self, found: NextTable, revision: int, now: Situation, era: str) -> None:
-        """Commit a view. Where there is no ``era`` to go on in, another one begins."""
+    def _commit(self, found: NextTable, revision: int, now: Situation, era: str, above: str) -> None:
+        """Commit a view. Where there is no ``era`` to go on in, another one begins, ``above`` a former one or none."""
         self._committing = found
         term, missing = self._election.leadership().term, self._leases.missing(self._outbox.attended())
         rest, unclean = rest_of_way(found.table, found.target), [row.id for row in found.unclean]
         told = now.data, now.sessions, self._facts, missing, rest, unclean, *now.without_lease
-        view = View(term, revision, found.table, *told, era or f"{self._node.process_id}:{revision}")
+        view = View(term, revision, found.table, *told, era or f"{self._node.process_id}:{revision}", above)
         self._outbox.commit(view, now.view.revision)
 
     def _raise_above(self, newest: Newest, old: View, now: Situation) -> None:
@@ -376,7 +376,7 @@ class MetaCore:
             *(old.revision, old.table.epoch, newest.name, newest.revision, newest.epoch),
             *(revision, found.table.epoch, f"{newest.name} has" if known is not old else "the meta state has"),
         )
-        self._commit(found, revision, now, era="")
+        self._commit(found, revision, now, era="", above=known.era)
 
     def committed(self, old: View, view: View) -> None:
         """``view`` is the committed one after ``old``: publish it, and look for the next change."""

@@ -335,11 +335,22 @@ class SessionCore:
         """Follow the newer table; tell the clients of new session servers, and of another era."""
         if view.is_of_another_era(old):
             self._configs.begin_anew()
+        if view.is_counted_anew(old):
+            self._begin_anew()
         self._outbox.keep_links(view.data)
         self.leaders.table_changed(view.table)
         # The first list that a client gets lets it in: those that wait get the newest one when their turn comes.
         inside = [peer for peer, client in self.clients.items() if not self._arrivals.is_waiting(client)]
         self._sessions.changed(view.sessions, view.era, inside)
+
+    def _begin_anew(self) -> None:
+        """The versions of the services here, and of their subscribers, are no measure of those that come: all clients
+        connect again, and learn of the era before they subscribe."""
+        log.warning("leader epochs and versions are counted anew; %d clients connect again", len(self.clients))
+        self.routes.begin_anew()
+        self.interests.begin_anew()
+        for client in list(self.clients.values()):
+            self._outbox.close(client.peer, "versions are counted anew; connect again")
 
     def copies(self) -> HeldCopies:
         """A session server holds no slot."""

@@ -103,6 +103,12 @@ class Interests:
             self.unsubscribe(client, data_info_id)
             yield
 
+    def begin_anew(self) -> None:
+        """Versions are counted anew: end all subscriptions at once. No copy outlives that."""
+        for data_info_id, service in list(self.services.items()):
+            for client in {client: None for group in service.groups.values() for client in group.subscribers}:
+                self.unsubscribe(client, data_info_id)
+
     def acknowledged(self, client: ConnectedClient, receipt: PushReceipt, kept_seconds: float | None = None) -> None:
         """A receipt of ``client`` has arrived; see :meth:`PushGroup.acknowledged`."""
         service = self.services.get(receipt.data_info_id)

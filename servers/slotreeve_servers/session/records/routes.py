@@ -47,6 +47,10 @@ class Routes:
             return [slot.id for slot in self.slots]
         return [slot for slot, row in enumerate(before) if row != self._row(slot)]
 
+    def begin_anew(self) -> None:
+        """Leader epochs are counted anew: the next table says who leads."""
+        self.slots, self._leaders, self._ahead = (), None, {}
+
     def compares(self, node: str, slot: int, leader_epoch: int) -> bool:
         """``node`` compares the slot as its leader under this epoch. Returns whether that is news here."""
         if slot >= len(self.slots) or leader_epoch <= self._row(slot)[1]:
