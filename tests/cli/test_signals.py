@@ -15,7 +15,7 @@ NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 @pytest.fixture(autouse=True)
 def signals_as_before() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in NUMBERS}
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in NUMBERS}  # nohup ignores one of them
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
