@@ -322,7 +322,7 @@ class Connector:
             addresses = [
                 address for address in self._reconnect.next_round(self._clock.now()) if address != self.address
             ]
-            race = Race(addresses, self._dialler, self._clock, silent_seconds)
+            race = Race(addresses, self._dialler, self._clock, silent_seconds, self._options.connect_seconds)
             while (connection := await race.winner()) is not None:
                 line = self._lines.get(connection)
                 reason = await line.admission() if line is not None else "the connection ended at once"

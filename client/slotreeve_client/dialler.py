@@ -53,6 +53,15 @@ class Dialler:
             return self._arrived.address == address
         return self._signs is None or self._signs.has_answered(address)
 
+    @property
+    def attempt_seconds(self) -> float:
+        """How long an attempt may take."""
+        return self._reconnect.attempt_seconds
+
+    def was_silent(self, address: str) -> None:
+        """An attempt was given up, because others wait and it has shown no sign of life."""
+        self._reconnect.failed(address, Unreachable(f"{address} shows no sign of life"))
+
     async def attempt(self, address: str) -> Connection | None:
         """Connect. None if the attempt has failed."""
         try:

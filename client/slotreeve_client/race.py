@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from slotreeve.clock import Clock, Timer
 from slotreeve.ports import Connection
@@ -19,28 +19,39 @@ LOOKS = 3
 """The client looks so many times for a sign of life before another attempt begins. A look that comes late, because the
 client's own event loop was busy, counts once, and what arrived meanwhile is read before the next one."""
 MOST_ATTEMPTS = 4
-"""So many attempts run at once. Where a whole network was cut off, all of them may be answered once it is back."""
+"""Most attempts that run at once. Where a whole network was cut off, all of them may be answered once it is back."""
 
 
 class Race:
     """One round of attempts, over every address once, in order.
 
     The next attempt begins at once after one that failed, and after ``silent_seconds`` beside attempts without a sign
-    of life. As soon as one shows a sign of life, the others are abandoned, and it has its whole time.
+    of life. As soon as one shows a sign of life, the others are abandoned, and it has its whole time. All silent
+    attempts together take about as long as one may: an address where nobody answers gives its place to the next one.
 
     Args:
         addresses: where to connect.
         dialler: makes the attempts.
         clock: times the looks.
         silent_seconds: time without a sign of life after which another attempt begins.
+        connect_seconds: time that each attempt has in any case.
     """
 
-    def __init__(self, addresses: Iterable[str], dialler: Dialler, clock: Clock, silent_seconds: float) -> None:
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        dialler: Dialler,
+        clock: Clock,
+        silent_seconds: float,
+        connect_seconds: float,
+    ) -> None:
         self._addresses = deque(addresses)
         self._dialler, self._clock = dialler, clock
         self._pause_seconds = silent_seconds / LOOKS
-        self._looks_left = 0
-        self._running: dict[asyncio.Task[Connection | None], str] = {}
+        share = dialler.attempt_seconds * MOST_ATTEMPTS / max(1, len(addresses))
+        self._most_looks = max(connect_seconds, share) / self._pause_seconds
+        self._looks = self._looks_left = 0
+        self._running: dict[asyncio.Task[Connection | None], tuple[str, int]] = {}
         self._news = asyncio.Event()
 
     async def winner(self) -> Connection | None:
@@ -63,7 +74,9 @@ class Race:
         alive = self._alive()
         if alive is not None:
             await self._abandon([task for task in self._running if task is not alive])
-        elif self._looks_left <= 0 and self._addresses and len(self._running) < MOST_ATTEMPTS:
+        elif self._addresses and len(self._running) == MOST_ATTEMPTS:
+            await self._give_up_oldest()
+        elif self._looks_left <= 0 and self._addresses:
             self._begin(self._addresses.popleft())
         self._news.clear()
         looks = alive is None and len(self._running) + len(self._addresses) > 1
@@ -77,7 +90,7 @@ class Race:
 
     def _alive(self) -> asyncio.Task[Connection | None] | None:
         """The first attempt under way that has shown a sign of life."""
-        for task, address in self._running.items():
+        for task, (address, _) in self._running.items():
             if self._dialler.has_answered(address):
                 return task
         return None
@@ -86,12 +99,20 @@ class Race:
         attempt = self._dialler.attempt(address)
         task = asyncio.get_running_loop().create_task(attempt, name=f"attempt at {address}")
         task.add_done_callback(lambda _task: self._news.set())
-        self._running[task] = address
+        self._running[task] = address, self._looks
         self._looks_left = LOOKS
 
     def _look(self) -> None:
+        self._looks += 1
         self._looks_left -= 1
         self._news.set()
+
+    async def _give_up_oldest(self) -> None:
+        """End the oldest attempt, where it has been silent for its share of the time."""
+        task, (address, began) = next(iter(self._running.items()))
+        if self._looks - began >= self._most_looks and not task.done():
+            await self._abandon([task])
+            self._dialler.was_silent(address)
 
     async def _abandon(self, tasks: list[asyncio.Task[Connection | None]]) -> None:
         """Cancel attempts, and wait until they have left nothing behind."""

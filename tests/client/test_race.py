@@ -12,7 +12,7 @@ from slotreeve.ports import Connection, Handler, Hello, Listener, Transport, Tra
 from slotreeve_client.connector import SILENT_PART, Connector
 from slotreeve_client.options import ClientOptions
 from slotreeve_client.race import MOST_ATTEMPTS
-from slotreeve_client.reconnect import Reconnect
+from slotreeve_client.reconnect import LONGEST_ATTEMPT_SECONDS, Reconnect
 from slotreeve_conformance import virtual_time
 from slotreeve_conformance.virtual_time import VirtualClock
 from slotreeve_protocol.client_messages import Moved, Redirect, Sessions
@@ -24,7 +24,7 @@ from tests.client.connector_scene import RecordingOwner
 from tests.client.scripted_server import ScriptedServer
 
 SILENT_SECONDS = ClientOptions().connect_seconds / SILENT_PART
-NAMES = [f"s{number}" for number in range(6)]
+NAMES = [f"s{number}" for number in range(24)]
 
 
 class InOrder(Reconnect):
@@ -194,6 +194,41 @@ def test_no_more_than_four_attempts_run_at_once() -> None:
         assert NAMES[MOST_ATTEMPTS] in scene.dialled
 
     play(story, 6, *range(6))
+
+
+def test_addresses_where_nobody_answers_give_their_places_so_that_a_round_takes_no_longer_than_a_long_attempt() -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        connector.start()
+        await asyncio.sleep(600)
+        scene.thaw(23)
+        began = asyncio.get_running_loop().time()
+        await connector.connected()
+        assert asyncio.get_running_loop().time() - began < 2 * LONGEST_ATTEMPT_SECONDS + 5
+
+    assert play(story, 24, *range(24)).owner.events == ["s23@process", "closed"]
+
+
+def test_where_few_addresses_are_known_each_silent_one_has_the_whole_time_of_an_attempt() -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        connector.start()
+        await asyncio.sleep(600)
+        changes, before = 0, scene.dialled
+        for _ in range(100):
+            await asyncio.sleep(1)
+            changes, before = changes + (scene.dialled != before), scene.dialled
+        assert changes <= 3 * 4 * 2, "in three rounds four attempts each begin and end"
+        assert "did not answer the hello within 30 s" in connector.failures
+
+    play(story, 4, *range(4))
+
+
+def test_an_address_that_gave_its_place_is_told_among_the_failures() -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        connector.start()
+        await asyncio.sleep(60)
+        assert "s0:1: s0:1 shows no sign of life" in connector.failures
+
+    play(story, 24, *range(24))
 
 
 def test_an_attempt_that_fails_is_followed_by_the_next_one_at_once() -> None:
