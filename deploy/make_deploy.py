@@ -78,7 +78,7 @@ class Alert(NamedTuple):
 OF_CLUSTERS = (
     Alert(
         "NoLeader",
-        "sum by (cluster) (slotreeve_leading) < 1",
+        "(sum by (cluster) (slotreeve_leading) or 0 * count by (cluster) (slotreeve_build_info)) < 1",
         "1m",
         "critical",
         "cluster {{ $labels.cluster }}: no meta server leads; the slot table cannot follow deaths. slotreeve status",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Outpu
 if TYPE_CHECKING:
     from slotreeve_client.snapshots import Snapshot, Step
 
-FileArgument = Annotated[Path, typer.Argument(help="The snapshot.")]
+FileArgument = Annotated[Path, typer.Argument(help="The snapshot; - reads it from the standard input.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -112,6 +113,8 @@ def restore(
 
     from slotreeve_cli.printing import print_rows
 
+    if str(file) == "-" and not (yes or dry_run):
+        raise ConfigError("-: the snapshot comes from the standard input, where nobody can be asked; expected --yes")
     found = _read(file)
     if found.cluster != cluster and not other_cluster:
         raise ConfigError(
@@ -141,7 +144,7 @@ def _read(file: Path) -> Snapshot:
     from slotreeve_client.snapshots import decode
 
     try:
-        return decode(file.read_bytes(), str(file))
+        return decode(sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes(), str(file))
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
 

@@ -28,7 +28,7 @@ async def greeting(http: httpx.AsyncClient) -> str:
 async def main() -> None:
     """Say what they say."""
     session = os.environ.get("SLOTREEVE_SESSION", "127.0.0.1:7730")
-    async with slotreeve_client.connect(*session.split()) as client, http_client(client) as http:
+    async with slotreeve_client.connect(*session.replace(",", " ").split()) as client, http_client(client) as http:
         for _ in range(10):
             print(await greeting(http))
 

@@ -32,5 +32,5 @@ def make_app(registration: AsgiRegistration) -> Starlette:
 def main() -> Starlette:
     """For uvicorn: the registry is at the addresses SLOTREEVE_SESSION, and this application at ADDRESS and PORT."""
     instance = Instance(os.environ.get("ADDRESS", "127.0.0.1"), int(os.environ.get("PORT", "8080")), scheme="http")
-    session = os.environ.get("SLOTREEVE_SESSION", "127.0.0.1:7730")
-    return make_app(AsgiRegistration(SERVICE, instance, lambda: slotreeve_client.connect(*session.split())))
+    sessions = os.environ.get("SLOTREEVE_SESSION", "127.0.0.1:7730").replace(",", " ").split()
+    return make_app(AsgiRegistration(SERVICE, instance, lambda: slotreeve_client.connect(*sessions)))

@@ -27,9 +27,9 @@ class Commands:
     def __init__(self, dev: DevServer) -> None:
         self._environment = {**os.environ, "SLOTREEVE_META": dev.meta_address}
 
-    def __call__(self, *arguments: str, exit_code: int = 0) -> str:
+    def __call__(self, *arguments: str, exit_code: int = 0, given: str = "") -> str:
         command = [sys.executable, "-m", "slotreeve_cli", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=self._environment)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=self._environment, input=given)
         assert done.returncode == exit_code, done.stderr
         return done.stderr if exit_code else done.stdout
 
@@ -75,6 +75,18 @@ def test_a_snapshot_is_shown_and_can_be_printed(commands: Commands, tmp_path: Pa
     assert shown["cluster"] == "slotreeve"
     assert len(shown["servers"]) == 2
     assert "limits.rate" in commands("snapshot", "inspect", str(file))
+
+
+def test_a_snapshot_may_come_from_the_standard_input_where_nobody_can_be_asked(commands: Commands) -> None:
+    commands("provide", "put", "k", "before")
+    printed = commands("snapshot", "save", "-")
+    commands("provide", "put", "k", "after")
+    assert "expected --yes" in commands("snapshot", "restore", "-", given=printed, exit_code=2)
+    assert "replace" in commands("snapshot", "restore", "-", "--dry-run", given=printed)
+    assert values(commands) == {"k": "after"}
+    assert "before" in commands("snapshot", "inspect", "-", given=printed)
+    commands("snapshot", "restore", "-", "--yes", given=printed)
+    assert values(commands) == {"k": "before"}
 
 
 def test_nothing_is_restored_without_a_yes(commands: Commands, tmp_path: Path) -> None:

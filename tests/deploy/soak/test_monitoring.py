@@ -121,6 +121,11 @@ async def most_meta_servers_die(cluster: SimulatedCluster) -> None:
         cluster.kill(name)
 
 
+async def all_meta_servers_die(cluster: SimulatedCluster) -> None:
+    for name in ("meta-1", "meta-2", "meta-3"):
+        cluster.kill(name)
+
+
 def test_a_quiet_cluster_raises_no_alert(tmp_path: Path) -> None:
     assert alerts_at_the_end(scraped(nothing), tmp_path) == set()
 
@@ -129,6 +134,10 @@ def test_a_dead_data_server_is_an_alert(tmp_path: Path) -> None:
     firing = alerts_at_the_end(scraped(a_data_server_dies), tmp_path)
     assert "SlotreeveServerDown" in firing
     assert "SlotreeveNoLeader" not in firing
+
+
+def test_a_cluster_whose_meta_servers_are_all_gone_is_an_alert(tmp_path: Path) -> None:
+    assert {"SlotreeveNoLeader", "SlotreeveServerDown"} <= alerts_at_the_end(scraped(all_meta_servers_die), tmp_path)
 
 
 def test_a_cluster_without_a_leader_is_an_alert(tmp_path: Path) -> None:
