@@ -7,6 +7,7 @@ import contextlib
 import errno
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from slotreeve.ports import Hello, TransportCounters
 from slotreeve_conformance.transport_scene import CLIENT, RecordingHandler, until
 from slotreeve_protocol.channel import Channel
 from slotreeve_protocol.packets import ChannelLimits
+from slotreeve_transport_zmq import addresses
 from slotreeve_transport_zmq.addresses import hang_up, is_refused, join_address, peer_address
 from slotreeve_transport_zmq.admission import new_pair
 from slotreeve_transport_zmq.contexts import MOST_USERS, take_context
@@ -366,6 +368,7 @@ def test_a_host_name_that_no_thread_can_look_up_is_unreachable(monkeypatch: Any)
     async def scenario() -> None:
         transport = ZmqTransport(LoopClock())
         with monkeypatch.context() as patched:
+            patched.setattr(addresses, "_lookers", ThreadPoolExecutor(1))  # without an idle thread
             patched.setattr(threading.Thread, "start", no_thread)
             with pytest.raises(Unreachable, match="localhost was not looked up: there is no new thread"):
                 await transport.connect("localhost:1", CLIENT, RecordingHandler(), 5.0)

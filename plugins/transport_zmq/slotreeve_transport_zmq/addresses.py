@@ -8,9 +8,13 @@ import functools
 import ipaddress
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import zmq
 from slotreeve.keys import split_name
+
+_lookers = ThreadPoolExecutor(8, "look-up")
+"""Not the loop's own threads: a look-up that nobody answers holds one for half a minute, and closing needs one."""
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -45,7 +49,8 @@ async def endpoint_of(address: str) -> str:
     host, port = split_address(split_name(address)[1])
     if not _is_ip_address(host):
         try:
-            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            look_up = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+            found = await asyncio.get_running_loop().run_in_executor(_lookers, look_up)
         except RuntimeError as error:  # it asks in a thread, and this process may start none now
             raise OSError(f"{host} was not looked up: {error}") from error
         # IPv4 first: "localhost" has both addresses, and a listener at "localhost" uses IPv4.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import zmq
@@ -68,6 +69,7 @@ class DialledLink(SocketEnd, OutgoingLink):
         self._end_reason = ""
         self._was_refused = False
         self._has_answered = False
+        self._leave: asyncio.TimerHandle | None = None
         try:
             self._monitor = Monitor(context, socket, _EVENTS, flusher.loop, self._happened)
         except zmq.ZMQError:
@@ -120,6 +122,15 @@ class DialledLink(SocketEnd, OutgoingLink):
 
     def release(self) -> None:
         """Close the socket. libzmq goes on sending for a while if there is a peer."""
+        if self.channel.ended_here and not self._end_reason:
+            # A stream that is closed with bytes unread is reset, and what it has to send is lost: first the peer ends.
+            self._leave = self._flusher.loop.call_later(LINGER_MS / 1000, self._close)
+        else:
+            self._close()
+
+    def _close(self) -> None:
+        if self._leave is not None:
+            self._leave.cancel()
         self._monitor.close()
         self.detach(LINGER_MS if self.channel.opened and not self._end_reason else 0)
         self._on_release(self)
@@ -132,6 +143,8 @@ class DialledLink(SocketEnd, OutgoingLink):
             if not self.is_readable:
                 if self._end_reason:
                     channel.lost(self._end_reason, self._was_refused)
+                    if not self.detached:
+                        self._close()
                 return True
             packet = receive(NOBLOCK)
             if self.socket.getsockopt(RCVMORE):

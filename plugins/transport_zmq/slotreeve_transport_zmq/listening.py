@@ -112,7 +112,11 @@ class AcceptedLink(OutgoingLink):
         """Give a packet to libzmq. False if its queue for this peer is full."""
         try:
             self._send(self.identity, NOBLOCK_SNDMORE)
-            self._send(packet, NOBLOCK)
+            try:
+                self._send(packet, NOBLOCK)
+            except Exception:
+                self._send(b"", NOBLOCK)  # or the next packet, of another peer, would be the rest of this message
+                raise
         except zmq.Again:
             return False
         except zmq.ZMQError as error:
@@ -343,7 +347,9 @@ class RouterEnd(SocketEnd):
         """The link's channel has ended. The peer gets :data:`HANG_UP_SECONDS` to read that, then it is disconnected."""
         link.released = True
         if self._link_of_fd.get(link.fd) is link:
-            link.hang_up_timer = self._clock.call_later(HANG_UP_SECONDS, lambda: hang_up(link.fd, link.address))
+            has_left = link.channel.opened and not (link.channel.ended_here or link.channel.is_expelled)
+            pause = 0.0 if has_left else HANG_UP_SECONDS
+            link.hang_up_timer = self._clock.call_later(pause, lambda: hang_up(link.fd, link.address))
 
     async def close(self) -> None:
         """End every connection, free the address and close the socket. A second call waits for the first."""
@@ -352,20 +358,24 @@ class RouterEnd(SocketEnd):
                 await self._clock.sleep(_POLL_SECONDS)
             return
         self._accepting = False
-        for link in list(self._links.values()):
-            link.channel.close("the listener was closed")
-        while not all(link.released for link in self._links.values()):
-            await self._clock.sleep(_POLL_SECONDS)
-        await settle(self._clock)
-        self.socket.unbind(self._endpoint())
-        give_up = self._clock.now() + UNBIND_SECONDS
-        while not self._unbound and self._clock.now() < give_up:
-            await self._clock.sleep(_POLL_SECONDS)
-            self._monitor.drain()
-        self.dispose()
+        try:
+            for link in list(self._links.values()):
+                link.channel.close("the listener was closed")
+            while not all(link.released for link in self._links.values()):
+                await self._clock.sleep(_POLL_SECONDS)
+            await settle(self._clock)
+            self.socket.unbind(self._endpoint())
+            give_up = self._clock.now() + UNBIND_SECONDS
+            while not self._unbound and self._clock.now() < give_up:
+                await self._clock.sleep(_POLL_SECONDS)
+                self._monitor.drain()
+        finally:  # also where the caller waits no longer: another close would wait for this one for ever
+            self.dispose()
 
     def dispose(self) -> None:
         """Close the socket at once."""
+        for link in list(self._links.values()):
+            link.channel.lost("the listener was closed")  # where it still had something to send
         timers = [link.hang_up_timer for link in self._links.values()]
         for timer in (*timers, self._silence_timer):
             if timer is not None:

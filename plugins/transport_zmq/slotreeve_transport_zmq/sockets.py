@@ -148,7 +148,7 @@ class Flusher:
         """Send everything that waits and for which there is room."""
         if self._woken:
             woken, self._woken = self._woken, []
-            self._blocked += _flush_all(woken)
+            self._flush_all(woken)
             # libzmq reports new room by the same edge as everything else, and for a ROUTER not for which peer.
             if self._blocked and self._retry is None:
                 self._retry_seconds = FIRST_RETRY_SECONDS
@@ -164,27 +164,27 @@ class Flusher:
         self.flush()
 
     def _try_again(self) -> None:
-        before, self._blocked = len(self._blocked), _flush_all(self._blocked)
-        progress = len(self._blocked) < before
+        links, self._blocked = self._blocked, []
+        self._flush_all(links)
+        progress = len(self._blocked) < len(links)
         self._retry_seconds = FIRST_RETRY_SECONDS if progress else min(2 * self._retry_seconds, LAST_RETRY_SECONDS)
         self._retry = self._clock.call_later(self._retry_seconds, self._try_again) if self._blocked else None
 
-
-def _flush_all(links: list[OutgoingLink]) -> list[OutgoingLink]:
-    """Flush the channels of these links. Returns the links without room for everything."""
-    blocked: list[OutgoingLink] = []
-    ends: set[SocketEnd] = set()
-    for link in links:
-        try:
-            if not link.channel.flush():
-                blocked.append(link)
-        except Exception:
-            link.channel.lost("writing failed")  # a packet was taken from its queue and may not be sent
-            raise
-        ends.add(link.end)
-    for end in ends:
-        end.look()
-    return blocked
+    def _flush_all(self, links: list[OutgoingLink]) -> None:
+        """Flush the channels of these links, and remember those without room for everything. What a link raises is for
+        the event loop's handler: the other ones are flushed, because nothing else would wake them again."""
+        ends: set[SocketEnd] = set()
+        for link in links:
+            try:
+                if not link.channel.flush():
+                    self._blocked.append(link)
+            except Exception as error:  # noqa: BLE001 - it is given to the loop's handler
+                link.channel.lost("writing failed")  # a packet was taken from its queue and may not be sent
+                what = {"message": f"writing to {link.channel.address} failed", "exception": error}
+                self.loop.call_exception_handler(what)
+            ends.add(link.end)
+        for end in ends:
+            end.look()
 
 
 class Monitor:

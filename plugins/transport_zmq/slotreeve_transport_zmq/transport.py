@@ -97,7 +97,7 @@ class ZmqTransport:
             async with asyncio.timeout(timeout_seconds):
                 endpoint = await endpoint_of(address)
         except (ValueError, OSError, TimeoutError) as error:
-            raise Unreachable(f"{address}: {error or 'the host name was not resolved in time'}") from None
+            raise Unreachable(f"{address}: {str(error) or 'the host name was not resolved in time'}") from None
         # While one key of a server replaces another, it may have either: the newer one is tried first.
         expected: list[Principal | None] = [None] if self.keys is None else [*self.keys.expected_at(address)]
         while True:
@@ -232,5 +232,7 @@ class ZmqListener:
 
     async def close(self) -> None:
         """Stop listening, end every connection that was accepted here, and free the address. Idempotent."""
-        await self._end.close()
-        self._transport.forget(self)
+        try:
+            await self._end.close()
+        finally:
+            self._transport.forget(self)

@@ -23,6 +23,7 @@ from slotreeve.ports import Hello
 from slotreeve.ports.transport import SignsOfLife
 from slotreeve_protocol.codec import encode_message
 from slotreeve_protocol.general_messages import Done, Goodbye, Ping
+from slotreeve_protocol.packets import ChannelLimits
 
 from slotreeve_conformance.transport_faults import TransportFaultsContract
 from slotreeve_conformance.transport_scene import (
@@ -117,8 +118,9 @@ class TransportContract(TransportFaultsContract):
             await pair.listener.close()
             loop = asyncio.get_running_loop()
             started = loop.time()
-            with pytest.raises(Unreachable, match=pair.listener.address):
+            with pytest.raises(Unreachable, match=pair.listener.address) as unreachable:
                 await pair.connect()
+            assert unreachable.value.nobody_listens
             assert loop.time() - started < PATIENCE_SECONDS / 2
             assert pair.client_handler.events == []
 
@@ -160,6 +162,44 @@ class TransportContract(TransportFaultsContract):
         self.check(scenario)
 
     # --- messages --------------------------------------------------------------------------------------------
+
+    def test_replies_and_what_was_encoded_once_keep_their_place_among_messages(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            near, far = await pair.both_ends()
+            answered: list[int] = []
+            near.request(opaque(0), lambda *_: answered.append(len(pair.client_handler.received_messages)), 9.0)
+            await until(lambda: bool(pair.server_handler.requests))
+            for number in range(0, 100, 2):
+                far.send(opaque(number))
+                far.send_encoded(encode_message(opaque(number + 1)))
+            far.reply(pair.server_handler.requests[0][1], opaque(0))
+            await until(lambda: bool(answered))
+            assert pair.client_handler.received_messages == [opaque(number) for number in range(100)]
+            assert answered == [100]
+
+        self.check(scenario)
+
+    def test_a_connection_has_room_while_less_than_half_of_its_queue_waits(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            near = await pair.connect()
+            assert near.has_room
+            near.send(opaque(1, 3_000))
+            assert near.has_room
+            near.send(opaque(2, 3_000))
+            assert not near.has_room
+            await until(lambda: near.has_room)
+
+        self.check(scenario, ChannelLimits(queue_bytes=8_000))
+
+    @pytest.mark.parametrize("closing_end", [0, 1])
+    def test_the_end_that_closes_knows_that_it_did(self, closing_end: int) -> None:
+        async def scenario(pair: Pair) -> None:
+            ends = await pair.both_ends()
+            ends[closing_end].close("enough")
+            await until(lambda: ends[0].closed and ends[1].closed)
+            assert [end.ended_here for end in ends] == [closing_end == 0, closing_end == 1]
+
+        self.check(scenario)
 
     def test_messages_arrive_once_and_in_order_both_ways_whatever_their_size(self) -> None:
         sizes = [0, 1, 100, 60_000, 70_000, 300_000]

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 from slotreeve.errors import Backpressure, FrameTooLarge
@@ -19,6 +20,7 @@ from slotreeve_conformance.transport_scene import (
     SMALL_FRAME,
     Pair,
     RecordedAnswers,
+    RecordingHandler,
     TransportScene,
     opaque,
     until,
@@ -33,6 +35,11 @@ def fill(connection: Connection) -> int:
         except Backpressure:
             return number
     raise AssertionError("a million messages were accepted from a sender that never waits")
+
+
+def has_received(handler: RecordingHandler, count: int) -> bool:
+    """Whether so many one-way messages have arrived."""
+    return len(handler.received_messages) >= count
 
 
 class TransportFaultsContract(TransportScene):
@@ -129,6 +136,19 @@ class TransportFaultsContract(TransportScene):
                 sender.send(opaque(0))
 
         self.check(scenario, ChannelLimits(queue_bytes=8_000))
+
+    def test_more_than_the_network_holds_arrives_all_the_same(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            near, far = await pair.both_ends()
+            sent = [opaque(number, 60_000) for number in range(1000)]
+            for sender in (near, far):
+                for message in sent:
+                    sender.send(message)
+            for receiver in (pair.server_handler, pair.client_handler):
+                await until(partial(has_received, receiver, len(sent)))
+                assert receiver.received_messages == sent
+
+        self.check(scenario)
 
     def test_a_message_too_large_is_an_error_for_the_sender_alone(self) -> None:
         async def scenario(pair: Pair) -> None:
