@@ -6,6 +6,7 @@ import asyncio
 import errno
 import socket
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import zmq
 from slotreeve.clock import LoopClock
 from slotreeve.errors import Unreachable
 from slotreeve.ports import Connection, Listener
+from slotreeve_conformance.transport_faults import has_received
 from slotreeve_conformance.transport_scene import CLIENT, SERVER, RecordingHandler, opaque, until
 from slotreeve_transport_zmq.listening import AcceptedLink
 from slotreeve_transport_zmq.transport import ZmqTransport
@@ -36,7 +38,10 @@ class Ends:
         await until(lambda: len(self.far.connections) == clients)
         return ends
 
-    async def close(self) -> None:
+    async def __aenter__(self) -> Ends:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
         await self.client.close()
         await self.server.close()
 
@@ -49,30 +54,29 @@ def test_a_write_for_which_there_is_no_memory_ends_its_connection_and_delays_no_
 
     async def scenario() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _loop, what: raised.append(what.get("exception")))
-        ends = Ends()
-        await ends.connected(4)
-        first, *others = ends.far.connections
-        link = first._link  # type: ignore[attr-defined]
-        assert isinstance(link, AcceptedLink)
-        sends = link._send
+        async with Ends() as ends:
+            await ends.connected(4)
+            first, *others = ends.far.connections
+            link = first._link  # type: ignore[attr-defined]
+            assert isinstance(link, AcceptedLink)
+            sends = link._send
 
-        def send(data: bytes, flags: int) -> Any:
-            if failing == "identity" or data is not link.identity:
-                monkeypatch.setattr(link, "_send", sends)
-                raise zmq.ZMQError(errno.ENOMEM)
-            return sends(data, flags)
+            def send(data: bytes, flags: int) -> Any:
+                if failing == "identity" or data is not link.identity:
+                    monkeypatch.setattr(link, "_send", sends)
+                    raise zmq.ZMQError(errno.ENOMEM)
+                return sends(data, flags)
 
-        monkeypatch.setattr(link, "_send", send)
-        for connection in (first, *others):
-            connection.send(opaque(1))
-        await until(lambda: first.closed)
-        for connection in others:
-            connection.send(opaque(2))
-        for handler in ends.near[1:]:
-            await until(lambda handler=handler: len(handler.received_messages) == 2)  # type: ignore[misc]
-        assert not ends.near[0].received_messages
-        assert not any(connection.closed for connection in others)
-        await ends.close()
+            monkeypatch.setattr(link, "_send", send)
+            for connection in (first, *others):
+                connection.send(opaque(1))
+            await until(lambda: first.closed)
+            for connection in others:
+                connection.send(opaque(2))
+            for handler in ends.near[1:]:
+                await until(partial(has_received, handler, 2))
+            assert not ends.near[0].received_messages
+            assert not any(connection.closed for connection in others)
 
     asyncio.run(scenario())
     assert [type(error) for error in raised] == [zmq.ZMQError]
@@ -80,18 +84,17 @@ def test_a_write_for_which_there_is_no_memory_ends_its_connection_and_delays_no_
 
 def test_after_a_close_that_was_given_up_the_next_one_ends_and_the_address_is_free() -> None:
     async def scenario() -> None:
-        ends = Ends()
-        await ends.connected(1)
-        assert ends.listener is not None
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0):
+        async with Ends() as ends:
+            await ends.connected(1)
+            assert ends.listener is not None
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0):
+                    await ends.server.close()
+            async with asyncio.timeout(SOON):
                 await ends.server.close()
-        async with asyncio.timeout(SOON):
-            await ends.server.close()
-        again = ZmqTransport(LoopClock())
-        await again.listen(ends.listener.address, SERVER, RecordingHandler())
-        await again.close()
-        await ends.client.close()
+            again = ZmqTransport(LoopClock())
+            await again.listen(ends.listener.address, SERVER, RecordingHandler())
+            await again.close()
 
     asyncio.run(scenario())
 
@@ -99,19 +102,18 @@ def test_after_a_close_that_was_given_up_the_next_one_ends_and_the_address_is_fr
 @pytest.mark.parametrize("count", [4_000, 20_000])
 def test_what_was_sent_before_a_close_arrives_although_the_peer_sends_meanwhile(count: int) -> None:
     async def scenario() -> None:
-        ends = Ends()
-        (near,) = await ends.connected(1)
-        (far,) = ends.far.connections
-        for number in range(count):
-            near.send(opaque(number, 1_000))
-        for number in range(2 * count):
-            far.send(opaque(number, 1_000))
-        await asyncio.sleep(0)
-        near.close("enough")
-        await until(lambda: bool(ends.far.reasons))
-        assert ends.far.reasons == ["enough"]
-        assert len(ends.far.received_messages) == count
-        await ends.close()
+        async with Ends() as ends:
+            (near,) = await ends.connected(1)
+            (far,) = ends.far.connections
+            for number in range(count):
+                near.send(opaque(number, 1_000))
+            for number in range(2 * count):
+                far.send(opaque(number, 1_000))
+            await asyncio.sleep(0)
+            near.close("enough")
+            await until(lambda: bool(ends.far.reasons))
+            assert ends.far.reasons == ["enough"]
+            assert len(ends.far.received_messages) == count
 
     asyncio.run(scenario())
 

@@ -14,7 +14,8 @@ import zmq
 from slotreeve.keys import split_name
 
 _lookers = ThreadPoolExecutor(8, "look-up")
-"""Not the loop's own threads: a look-up that nobody answers holds one for half a minute, and closing needs one."""
+"""Eight look-ups at a time. The loop's own threads are for others: a look-up that nobody answers holds one for half a
+minute, and a transport needs one to close."""
 
 
 def split_address(address: str) -> tuple[str, int]:

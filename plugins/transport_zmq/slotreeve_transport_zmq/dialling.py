@@ -121,7 +121,7 @@ class DialledLink(SocketEnd, OutgoingLink):
         self._flusher.wake(self)
 
     def release(self) -> None:
-        """Close the socket. libzmq goes on sending for a while if there is a peer."""
+        """Close the socket: at once where the peer has ended; else once it does, or after a second."""
         if self.channel.ended_here and not self._end_reason:
             # A stream that is closed with bytes unread is reset, and what it has to send is lost: first the peer ends.
             self._leave = self._flusher.loop.call_later(LINGER_MS / 1000, self._close)
