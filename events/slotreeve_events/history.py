@@ -169,7 +169,8 @@ class ServerHistory(MetaEvents):
             event = self._pushed[name] = self.note("pushed")
             event.service = name
         event.subscribers, event.version, event.count = subscribers, version, (event.count or 0) + 1
-        event.waited_ms = max(event.waited_ms or 0.0, round(1000 * waited_seconds, 3))
+        if event.waited_ms is None or 1000 * waited_seconds > event.waited_ms:
+            event.waited_ms = round(1000 * waited_seconds, 3)
 
     # --- writing -----------------------------------------------------------------------------------------------------
 

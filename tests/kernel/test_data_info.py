@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.errors import ModelError
-from slotreeve.model.data_info import DELIMITER, MAX_LENGTH, DataInfo, short_name
+from slotreeve.model.data_info import DELIMITER, MAX_LENGTH, DataInfo, check_data_info_id, short_name
 
 ODD_PART = st.text(st.sampled_from("a#@ \udce9é\U0001f600\x00"), max_size=6)
 
@@ -21,6 +21,35 @@ def test_whatever_is_taken_for_a_name_reads_back_as_its_three_parts_and_can_be_e
         return
     assert DataInfo.parse(info.id) == info
     assert info.id.encode().decode() == info.id
+
+
+@given(st.lists(ODD_PART, min_size=1, max_size=4).map(DELIMITER.join))
+def test_a_whole_id_is_good_where_it_reads_as_three_good_parts(text: str) -> None:
+    def is_whole() -> bool:
+        try:
+            return DataInfo.parse(text).id == text
+        except ModelError:
+            return False
+
+    def is_good() -> bool:
+        try:
+            check_data_info_id(text)
+        except ModelError:
+            return False
+        return True
+
+    assert is_good() == is_whole()
+
+
+@pytest.mark.parametrize("length", [MAX_LENGTH, MAX_LENGTH + 1])
+def test_a_whole_id_is_as_long_as_a_name_may_be(length: int) -> None:
+    text = DELIMITER.join(["x" * (length - 2 - 2 * len(DELIMITER)), "b", "c"])
+    if length <= MAX_LENGTH:
+        check_data_info_id(text)
+        assert DataInfo.parse(text).id == text
+    else:
+        with pytest.raises(ModelError, match="2048 is the limit"):
+            check_data_info_id(text)
 
 
 def test_a_data_id_alone_gets_the_default_instance_and_group() -> None:

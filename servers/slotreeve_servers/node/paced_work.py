@@ -89,10 +89,11 @@ class _Ring:
 
     def add(self, work: Work, about: tuple[Hashable, ...]) -> None:
         """Begin a work, or begin it anew once it is over."""
-        if (work, about) in self.works:
-            self._again.add((work, about))
+        key = work, about
+        if key in self.works:
+            self._again.add(key)
         else:
-            self.works[work, about] = work(*about)
+            self.works[key] = work(*about)
 
     def visit(self, until: float) -> bool:
         """Do some steps of the next work, one at least. Returns whether there are more works, and time for them."""

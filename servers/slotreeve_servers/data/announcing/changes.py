@@ -108,9 +108,12 @@ class Changes:
         """Send one session server the state at the end of this turn, and its changes from then on; only the version
         where the session server has the same content, nothing where the whole service is already on its way, and later
         where too many are, or too many bytes that it has not proved to have read."""
-        born = slot.born_of(slot.tracked[data_info_id])
-        self._backlogs.setdefault(peer, Backlog()).waiting[data_info_id] = (slot, known, born)
-        self._outbox.pace(self._send_waiting, peer)
+        backlog = self._backlogs.get(peer)
+        if backlog is None:
+            backlog = self._backlogs[peer] = Backlog()
+        if not backlog.waiting:
+            self._outbox.pace(self._send_waiting, peer)
+        backlog.waiting[data_info_id] = (slot, known, slot.born_of(slot.tracked[data_info_id]))
 
     def _announce(self, slot: HeldSlot, data_info_id: str, peer: Peer, known: Known, born: float) -> None:
         backlog, service = self._backlogs[peer], slot.hashed(data_info_id)

@@ -87,9 +87,9 @@ class ClientLimits:
                 self._refuse(client, f"{MOST_KEYS} watched keys of the configuration")
 
     def _check_watched(self, client: ConnectedClient) -> None:
-        watched = len(client.watched) + len(client.configs) - len(client.configs & FOR_ALL)
-        if watched >= self.rules.most_subscriptions:
-            self._refuse(client, f"{self.rules.most_subscriptions} subscriptions", "most_subscriptions")
+        most, watched = self.rules.most_subscriptions, len(client.watched) + len(client.configs)
+        if watched >= most and watched - len(client.configs & FOR_ALL) >= most:
+            self._refuse(client, f"{most} subscriptions", "most_subscriptions")
 
     def check_request(self, client: ConnectedClient, attended: float, weight: int = 1) -> None:
         """Count a lookup, a list, a request about leases or the end of what is not here, of all clients with one key

@@ -55,7 +55,7 @@ class DuePushes:
     @staticmethod
     def _fire(group: Pushes) -> Iterator[None]:
         group.fire()
-        yield
+        yield from ()
 
     def add_subscriber(self, client: ConnectedClient, group: Pushes) -> None:
         """Push to one subscriber of this group, after what waits for the client already."""

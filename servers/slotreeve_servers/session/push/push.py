@@ -142,7 +142,8 @@ class PushGroup:
 
     def subscribe(self, client: ConnectedClient, known_version: int, known_digest: int) -> None:
         """Push to ``client`` from now on; at the end of this turn or a later one where there is something to push."""
-        self.unsubscribe(client)  # it may subscribe again
+        if client in self.subscribers:
+            self.unsubscribe(client)  # it subscribes again
         self.subscribers[client] = Subscriber(client, (known_version, known_digest), self)
         if self._copy.version == NO_VERSION:
             self._unanswered = True

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from enum import Enum, auto
 
 from slotreeve.errors import AccessError, Backpressure, Forbidden, LimitReached, ModelError, SlotreeveError
-from slotreeve.model.data_info import DataInfo
+from slotreeve.model.data_info import check_data_info_id
 from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, MAX_REGISTER_ID_LENGTH, MAX_ZONE_LENGTH, Publisher
 from slotreeve.model.rights import Right
 from slotreeve.model.text import SHOWN, check_text
@@ -174,8 +174,7 @@ class Registrations:
         """
         slot = self._known_slots.get(data_info_id)
         if slot is None:
-            if DataInfo.parse(data_info_id).id != data_info_id:
-                raise ModelError(f"{data_info_id!r} lacks its instance and group; send the whole data info id")
+            check_data_info_id(data_info_id)
             self._known_letters += len(data_info_id)
             if len(self._known_slots) >= KNOWN_SLOTS or self._known_letters > KNOWN_LETTERS:
                 self._known_slots.clear()
