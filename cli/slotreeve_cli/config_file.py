@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import math
 import textwrap
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
+
+from slotreeve.toml_text import toml_value
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -52,25 +52,22 @@ def _table(model: type[BaseModel], place: str, chosen: Mapping[str, object]) -> 
 
 
 def _line(name: str, value: object, *, is_chosen: bool) -> str:
-    return f"{'' if is_chosen else '#= '}{name} = {toml_value(value)}"
+    return f"{'' if is_chosen else '#= '}{name} = {toml_value(_plain(value))}"
 
 
 def _comment(text: str) -> list[str]:
     return [f"# {line}" for line in textwrap.wrap(" ".join(text.replace("`", "").split()), WIDTH)]
 
 
-def toml_value(value: object) -> str:
-    """A value as TOML has it."""
-    if isinstance(value, bool) or value is None:
-        return json.dumps(bool(value))
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
+def _plain(value: object) -> object:
+    """A value of a setting as TOML has it: what is unset is false there, and secrets and paths are texts."""
     if isinstance(value, Mapping):
-        inside = ", ".join(f"{toml_value(str(key))} = {toml_value(each)}" for key, each in value.items())
-        return f"{{ {inside} }}" if inside else "{}"
+        return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return f"[{', '.join(map(toml_value, value))}]"
-    if isinstance(value, int | float):
-        return json.dumps(value)
+        return [_plain(each) for each in value]
+    if value is None:
+        return False
+    if isinstance(value, bool | int | float):
+        return value
     secret = getattr(value, "get_secret_value", None)
-    return json.dumps(str(secret() if secret is not None else value), ensure_ascii=False)
+    return str(secret() if secret is not None else value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import stat
@@ -13,6 +12,7 @@ from slotreeve.configuration import read_toml
 from slotreeve.errors import ConfigError
 from slotreeve.keys import KeyPair, KeyRing, Principal, TrustedKeys, checked_key
 from slotreeve.model.nodes import Role
+from slotreeve.toml_text import toml_key, toml_value
 
 TRUSTED_FILE = "trusted.toml"
 """The trusted keys are in a file of this name beside a process's own key, unless another one is named."""
@@ -121,11 +121,6 @@ class TrustedFile:
         return found
 
 
-def as_toml(value: str | list[str]) -> str:
-    """A text or a list of texts as TOML has it: as JSON, but characters beyond 16 bits as they are."""
-    return json.dumps(value, ensure_ascii=False)
-
-
 def write_own(path: Path, principal: Principal, pair: KeyPair, *, replaces: bool = False) -> None:
     """Make the file of a process's own key, which nobody else may read. ``replaces``: there may be another one.
 
@@ -133,7 +128,9 @@ def write_own(path: Path, principal: Principal, pair: KeyPair, *, replaces: bool
         ConfigError: there is a file already, or none can be made.
     """
     rows = {"name": principal.name, "role": str(principal.role), "public": pair.public, "secret": pair.secret}
-    text = _OWN_HEAD.format(name=principal.name) + "".join(f"{name} = {as_toml(row)}\n" for name, row in rows.items())
+    text = _OWN_HEAD.format(name=principal.name) + "".join(
+        f"{name} = {toml_value(row)}\n" for name, row in rows.items()
+    )
     if path.exists() and not replaces:
         raise ConfigError(f"{path}: there is a key already; expected another name, or another directory")
     _replace(path, text, 0o600)
@@ -153,7 +150,7 @@ def write_trusted(path: Path, principals: Collection[Principal]) -> None:
         tables[RIGHTS] = clients
     text = _TRUSTED_HEAD
     for title, names in tables.items():
-        text += f"\n[{title}]\n" + "".join(f"{as_toml(name)} = {as_toml(row)}\n" for name, row in names.items())
+        text += f"\n[{title}]\n" + "".join(f"{toml_key(name)} = {toml_value(row)}\n" for name, row in names.items())
     _replace(path, text, 0o644)
 
 

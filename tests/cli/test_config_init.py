@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from slotreeve.catalogue import Catalogue
 from slotreeve.errors import ConfigError
-from slotreeve_cli.config_file import complete_file, toml_value
+from slotreeve_cli.config_file import complete_file
 from slotreeve_cli.config_init import Planned, planned
 from slotreeve_cli.main import command_line
 from slotreeve_servers.settings import Settings, load_settings
@@ -111,8 +111,3 @@ def test_a_directory_that_exists_keeps_its_keys(tmp_path: Path) -> None:
 )
 def test_places_of_servers(text: str, host: str, port: int) -> None:
     assert planned("meta", text) == Planned("meta", "a", host, port)
-
-
-@pytest.mark.parametrize("value", ['a"b\\c\u00fc\n', 1, 1.5, True, float("inf"), ["a", 1], {"a b": [1], "c": {}}, {}])
-def test_values_are_written_as_toml_reads_them(value: object) -> None:
-    assert tomllib.loads(f"x = {toml_value(value)}")["x"] == value

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from slotreeve.errors import ConfigError
+from slotreeve.toml_text import toml_key, toml_value
 
 MOST_VARIANTS = 64
 EVERY_VALUE = 5
@@ -41,12 +42,8 @@ def variants(text: str) -> tuple[dict[str, object], ...]:
 
 def snippet(balancer: str, options: Mapping[str, object]) -> str:
     """The configuration to paste (TOML). What is null, which TOML does not have, is left to its default."""
-    lines = ["[balancer]", f"use = {_toml(balancer)}", "", f"[balancer.{_toml(balancer)}]"]
-    return "\n".join([*lines, *(f"{name} = {_toml(value)}" for name, value in options.items() if value is not None)])
-
-
-def _toml(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    lines = ["[balancer]", f"use = {toml_value(balancer)}", "", f"[balancer.{toml_key(balancer)}]"]
+    return "\n".join([*lines, *(f"{toml_key(n)} = {toml_value(v)}" for n, v in options.items() if v is not None)])
 
 
 def _values(text: str, where: str) -> Iterator[object]:
