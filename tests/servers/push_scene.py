@@ -29,7 +29,8 @@ class Scene:
 
     def __init__(self, scope: Scope = Scope.DATA_CENTER) -> None:
         self.outbox, self.orders, self.copy = RecordingOutbox(), OrdersInForce("session-1"), DatumCopy("here")
-        self.rules = PushRules(self.outbox, SessionSettings(), "here", self.orders, None, None, DuePushes(self.outbox))
+        due = DuePushes(self.outbox, self.orders)
+        self.rules = PushRules(self.outbox, SessionSettings(), "here", self.orders, None, None, due)
         self.group = PushGroup("s", scope, self.copy, self.rules)
         self.truth: dict[str, Publisher] = {}
         self.version = 0

@@ -50,9 +50,9 @@ class Scene:
         self.writes = Writes(self.outbox, self.routes)
         self.limits = ClientLimits(SessionSettings(max_pending_writes=most_pending))
         self.registrations = Registrations(self.outbox, "session-1@1", ByLength(), self.writes, self.limits)
-        self.interests = Interests(
-            self.routes, PushRules(self.outbox, SessionSettings(), "", self.orders, None, None, DuePushes(self.outbox))
-        )
+        due = DuePushes(self.outbox, self.orders)
+        pushes = PushRules(self.outbox, SessionSettings(), "", self.orders, None, None, due)
+        self.interests = Interests(self.routes, pushes)
         self.leaders = SlotLeaders(
             self.outbox,
             self.routes,

@@ -15,10 +15,12 @@ from slotreeve.ports import Message
 from slotreeve_protocol.client_messages import Pong, Scope, Subscribe, Want
 from slotreeve_protocol.general_messages import Ping
 from slotreeve_protocol.meta_messages import View
+from slotreeve_protocol.orders import Orders
 from slotreeve_protocol.slot_messages import Changed, DatumChange
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.node.paced_work import AGAIN_SECONDS, STEPS_AT_ONCE, TURN_SECONDS
 from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.clients.orders import OrdersInForce
 from slotreeve_servers.session.core import SessionCore
 from slotreeve_servers.session.push.due_pushes import DuePushes
 from slotreeve_servers.session.settings import SessionSettings
@@ -56,7 +58,8 @@ class Scene:
 
     def __init__(self) -> None:
         self.outbox, self.log = RecordingOutbox(), list[str]()
-        self.due = DuePushes(self.outbox)
+        self.orders = OrdersInForce("session-1")
+        self.due = DuePushes(self.outbox, self.orders)
 
     def service(self, name: str) -> OneService:
         return OneService(self.outbox, name, self.log)
@@ -96,6 +99,26 @@ def test_changed_services_and_clients_that_subscribed_take_turns() -> None:
     assert scene.turns(4) == ["k x:a l", "m y:c", "x:fails failed", ""]
     scene.outbox.advance(AGAIN_SECONDS)
     assert scene.log == ["x:b"], "what the client has besides the one that fails is not lost"
+
+
+def test_new_orders_let_those_go_on_whom_they_allow_it_and_cost_nothing_for_the_others() -> None:
+    scene = Scene()
+    clients = {name: a_client(name) for name in ("x", "y", "left", "gone", "free")}
+    scene.orders.orders = Orders(push_stopped=True, push_to=frozenset({"free"}))
+    services = {name: scene.service(name) for name in ("a", "b")}
+    for client in clients.values():
+        for service in services.values():
+            assert scene.due.admits(client, service) is (client is clients["free"])
+    scene.due.left(clients["left"], services["a"])
+    scene.due.forget(clients["gone"])
+    scene.orders.orders = Orders(push_stopped=True, push_to=frozenset({"x", "left", "gone"}))
+    scene.due.orders_changed()
+    assert scene.turns(3) == ["x:a x:b", "left:b", ""]
+    scene.due.orders_changed()
+    assert scene.turns(1) == [""], "who goes on has been let go on"
+    scene.orders.orders = Orders()
+    scene.due.orders_changed()
+    assert scene.turns(2) == ["y:a y:b", ""]
 
 
 def test_while_there_is_more_to_read_a_turn_pushes_to_one_subscriber_and_to_changed_services_as_long_as_before() -> (

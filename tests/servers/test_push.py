@@ -211,7 +211,7 @@ def test_stopped_pushes_are_sent_when_the_orders_allow_them_again() -> None:
     client = scene.subscribe("c")
     assert scene.pushes(client) == []
     scene.orders.take(ConfigEntry(ORDERS_KEY, Orders().encode(), 2))
-    scene.group.resume()
+    scene.rules.due.orders_changed()
     assert len(scene.pushes(client)) == 1
 
 

@@ -68,7 +68,7 @@ def test_a_subscriber_to_which_pushing_is_stopped_is_late_until_it_has_everythin
         behind(scene)
     assert objective.late == late + 3, "once more in each interval"
     scene.orders.orders = Orders()
-    scene.group.resume()
+    scene.rules.due.orders_changed()
     assert len(scene.pushes(client)) == 1
     assert behind(scene) == []
     assert objective.late == late + 3, "what was counted is not counted again"

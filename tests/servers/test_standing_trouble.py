@@ -165,7 +165,8 @@ def test_every_client_gets_a_list_of_session_servers_although_it_changes_before_
 def test_a_service_that_no_leader_was_told_of_is_forgotten_with_its_last_subscriber() -> None:
     outbox, routes = RecordingOutbox(), Routes()
     routes.apply(SlotTable(1, (Slot(0, "data-1", 1, ()),)))
-    rules = PushRules(outbox, SessionSettings(), "", OrdersInForce("session-1"), None, None, DuePushes(outbox))
+    orders = OrdersInForce("session-1")
+    rules = PushRules(outbox, SessionSettings(), "", orders, None, None, DuePushes(outbox, orders))
     interests, client = Interests(routes, rules), ConnectedClient(a_peer("client", Role.CLIENT))
     for number in range(100):
         interests.subscribe(client, Want(f"s{number}", Scope.DATA_CENTER, 0, 0), 0)

@@ -123,7 +123,7 @@ class SessionCore:
         self._limits = ClientLimits(rules)
         self._configs = ConfigMirror(outbox, self._limits)
         self.registrations = Registrations(outbox, node.process_id, slot_function, self.writes, self._limits, events)
-        self._due_pushes = DuePushes(outbox)
+        self._due_pushes = DuePushes(outbox, self._orders)
         pushes = self._pushes = PushRules(outbox, rules, node.zone, self._orders, events, history, self._due_pushes)
         self.interests = Interests(self.routes, pushes)
         self._wants = DueWants(
@@ -427,7 +427,7 @@ class SessionCore:
             elif client.is_off and not is_off:
                 self._outbox.close(client.peer, "it may publish again; it replays over its next connection")
             client.is_off = is_off
-        self.interests.resume_pushing()
+        self._due_pushes.orders_changed()
 
     # --- for people --------------------------------------------------------------------------------------------------
 

@@ -362,7 +362,8 @@ def test_what_waits_to_be_announced_from_a_slot_is_dropped_when_the_slot_moves()
 
 def test_a_session_server_that_watches_very_many_services_declares_them_to_another_leader_without_a_long_turn() -> None:
     outbox, routes = CountingOutbox(), Routes()
-    rules = PushRules(outbox, SessionSettings(), "", OrdersInForce("session-1"), None, None, DuePushes(outbox))
+    orders = OrdersInForce("session-1")
+    rules = PushRules(outbox, SessionSettings(), "", orders, None, None, DuePushes(outbox, orders))
     interests, client = Interests(routes, rules), ConnectedClient(a_peer("client", Role.CLIENT))
     routes.opened(a_peer("data-1", Role.DATA))
     names = [f"s{number}" for number in range(20_000)]

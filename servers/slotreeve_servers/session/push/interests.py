@@ -116,12 +116,6 @@ class Interests:
         if group is not None:
             group.acknowledged(client, receipt, kept_seconds)
 
-    def resume_pushing(self) -> None:
-        """The orders have changed: push what was held back."""
-        for service in self.services.values():
-            for group in service.groups.values():
-                group.resume()
-
     # --- change events -----------------------------------------------------------------------------------------------
 
     def received(self, peer: Peer, message: Changed) -> None:

@@ -324,11 +324,6 @@ class PushGroup:
         if subscriber.version < self._version:
             self._push(subscriber)
 
-    def resume(self) -> None:
-        """The orders have changed: push what was held back."""
-        for client in self.subscribers:
-            self._rules.due.add_subscriber(client, self)
-
     def _push(self, subscriber: Subscriber) -> None:
         """Bring one subscriber forward: to the present state, or to the state of a frame that was encoded since the
         last fire. In the second case the next fire, which is scheduled, brings it the rest."""
@@ -336,9 +331,7 @@ class PushGroup:
         if self._copy.version == NO_VERSION:
             self._unanswered = True  # a gap: the whole service comes, and may make no difference here
             return
-        if subscriber.version >= self._copy.version or not rules.orders.may_push(client.peer):
-            return
-        if not rules.due.admits(client, self):
+        if subscriber.version >= self._copy.version or not rules.due.admits(client, self):
             return
         known_version, known_digest = subscriber.known
         if known_version != NO_VERSION:
