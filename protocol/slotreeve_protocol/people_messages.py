@@ -38,8 +38,8 @@ class ClientIs(msgspec.Struct, array_like=True, frozen=True):
 
 
 class GetClients(Message, frozen=True, tag=100):
-    """Tool to session: return the clients whose ids come after ``after``, in the order of their ids, ``most`` at most.
-    Reply: ClientPage."""
+    """Tool to session: return the clients whose ids come after ``after``, in the order of their ids, ``most`` at most,
+    and the other connections of the last one. Reply: ClientPage."""
 
     after: str = ""
     most: int = MOST_LISTED

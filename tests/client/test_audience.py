@@ -208,6 +208,22 @@ def test_pages_of_uses_have_each_client_and_service_once_whatever_their_size_is(
     assert audience.on_get_uses(TOOL, GetUses("App")) == UsePage([])
 
 
+@given(st.integers(1, 4), st.lists(st.integers(0, 4), max_size=12))
+def test_pages_of_clients_have_each_connection_once_also_where_a_client_has_several(most: int, ids: list[int]) -> None:
+    clients = [
+        ConnectedClient(Peer(f"c{number}", Role.CLIENT, f"p{at}", f"h:{at}", "app")) for at, number in enumerate(ids)
+    ]
+    scene = Scene()
+    audience = Audience(scene.outbox, {one.peer: one for one in clients}, Interests(Routes(), scene.rules))
+    rows = list[tuple[str, str]]()
+    page = ClientPage([], True)
+    while page.more:
+        page = audience.on_get_clients(TOOL, GetClients(rows[-1][0] if rows else "", most))
+        rows += [(one.id, one.address) for one in page.clients]
+    assert sorted(rows) == sorted((f"c{number}", f"h:{at}") for at, number in enumerate(ids))
+    assert [name for name, _ in rows] == sorted(name for name, _ in rows)
+
+
 def test_a_name_that_is_too_long_is_refused_by_the_client_and_cut_by_servers() -> None:
     with pytest.raises(ValidationError, match="application"):
         ClientOptions(application="x" * (MAX_APPLICATION_LENGTH + 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from heapq import nsmallest
 from operator import attrgetter
 from typing import TypeVar
@@ -25,7 +25,7 @@ from slotreeve_servers.node.outbox import Outbox, Peer
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.push.interests import Interests
 
-T = TypeVar("T", ClientIs, SubscriberIs)
+T = TypeVar("T")
 
 
 class Audience:
@@ -37,7 +37,7 @@ class Audience:
     def on_get_clients(self, peer: Peer, asked: GetClients) -> ClientPage:
         """A page of the clients."""
         after = [client for client in self._clients.values() if client.peer.node > asked.after]
-        wanted = nsmallest(_most(asked.most), after, key=attrgetter("peer.node"))
+        wanted = _whole_ids(after, _most(asked.most), attrgetter("peer.node"))
         now = self._outbox.attended()
         return ClientPage([self._client(client, now) for client in wanted], len(after) > len(wanted))
 
@@ -94,7 +94,7 @@ class Audience:
             for client, subscriber in group.subscribers.items()
             if client.peer.node > asked.after
         ]
-        wanted = _whole_ids(all_of_them, _most(asked.most))
+        wanted = _whole_ids(all_of_them, _most(asked.most), attrgetter("id"))
         return SubscriberPage(service.copy.version, len(service.copy.records), wanted, len(all_of_them) > len(wanted))
 
 
@@ -113,8 +113,8 @@ def _most(asked: int) -> int:
     return max(1, min(asked, MOST_LISTED))
 
 
-def _whole_ids(rows: Iterable[T], most: int) -> list[T]:
+def _whole_ids(rows: Sequence[T], most: int, id_of: Callable[[T], str]) -> list[T]:
     """The first rows by id, and with each id all of its rows: the next page begins after the last id."""
-    ordered = sorted(rows, key=attrgetter("id"))
-    last = ordered[min(most, len(ordered)) - 1].id if ordered else ""
-    return [row for row in ordered if row.id <= last]
+    ids = nsmallest(most, map(id_of, rows))
+    last = ids[-1] if ids else ""
+    return sorted((row for row in rows if id_of(row) <= last), key=id_of)
