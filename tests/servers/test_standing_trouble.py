@@ -110,7 +110,7 @@ def test_records_departures_and_losses_go_out_in_turn_however_heavy_each_is(heav
             batch.gone.append(record.tombstone())
             batch.weight += record.weight + 1
             batch.add_lost(structs.replace(record, register_id=f"l{number}"))
-        first = batch.split()
+        first = batch.split(0.0)
         assert len(first.records) == len(first.gone) == len(first.lost) == (167 if heavy == 1 else 1)
         assert first.weight == sum(each.weight for each in (*first.records, *first.gone, *first.lost.values()))
         assert batch.weight == sum(each.weight for each in (*batch.records, *batch.gone, *batch.lost.values()))

@@ -205,7 +205,7 @@ def test_a_delivery_waits_for_both_parts_of_a_batch_that_is_split() -> None:
     delivery = AfterBatches(1, lambda: stored.append("both"))
     rest = WriteBatch([record(1)] * count, [], OrderedDict(), [client] * count, list(range(count)), count)
     rest.after[delivery] = rest.ahead
-    first = rest.split()
+    first = rest.split(0.0)
     assert (len(first.records), len(rest.records)) == (WEIGHT_PER_MESSAGE, 1)
     assert (len(first.clients), len(rest.clients)) == (WEIGHT_PER_MESSAGE, 1)
     for waiting in rest.after:
@@ -380,9 +380,10 @@ STEPS = st.lists(
 def test_every_record_is_acknowledged_exactly_once_and_only_after_a_leader_stored_it(
     steps: list[tuple[str, object, int]],
 ) -> None:
-    """The dumb twin is the set of sequences that some leader accepted."""
+    """The dumb twin is the set of sequences that some leader accepted, and the slot and time of each."""
     scene = Scene()
     submitted: list[int] = []
+    came: list[tuple[int, float]] = []
     stored: set[int] = set()
     sequence_of: dict[str, int] = {}
 
@@ -398,6 +399,7 @@ def test_every_record_is_acknowledged_exactly_once_and_only_after_a_leader_store
                 number = len(submitted)
                 sequence_of[f"r{number}"] = number
                 submitted.append(number)
+                came.append((what, scene.outbox.time))
                 scene.writes.submit(what, record(number), 1, scene.client, number)
             scene.outbox.end_turn()
         elif kind == "answer" and scene.outbox.requests:
@@ -416,6 +418,9 @@ def test_every_record_is_acknowledged_exactly_once_and_only_after_a_leader_store
         elif kind == "pass":
             scene.outbox.advance(0.1)
         assert set(scene.acknowledged()) <= stored
+        for slot in range(3):
+            waits = [scene.outbox.time - at for n, (to, at) in enumerate(came) if to == slot and n not in stored]
+            assert scene.writes.waited_us(slot) >= round(1_000_000 * max(waits, default=0.0))
     for peer in scene.data.values():
         scene.routes.opened(peer)
     scene.writes.routes_changed()
@@ -427,6 +432,51 @@ def test_every_record_is_acknowledged_exactly_once_and_only_after_a_leader_store
             answer(Access.ACCEPT)
     assert sorted(scene.acknowledged()) == submitted
     assert scene.writes.waiting == 0
+
+
+def more(batch: WriteBatch, messages: int) -> WriteBatch:
+    """As much more in this batch as so many messages take."""
+    client = ConnectedClient(a_peer("client", Role.CLIENT))
+    for _ in range(messages * WEIGHT_PER_MESSAGE):
+        batch.records.append(record(1))
+        batch.clients.append(client)
+        batch.sequences.append(1)
+        batch.weight += 1
+    return batch
+
+
+def test_the_rest_of_a_batch_is_as_old_as_the_oldest_that_may_be_in_it() -> None:
+    batch = more(WriteBatch(since=0.0), 3)
+    assert [batch.split(1.0).since, batch.since] == [0.0, 0.0]
+    more(batch, 1)
+    assert [batch.split(2.0).since, batch.since] == [0.0, 0.0]
+    assert [batch.split(3.0).since, batch.since] == [0.0, 1.0], "all that was here at the first cut has gone"
+    assert [batch.split(4.0).since, batch.since] == [1.0, 3.0]
+
+
+def test_what_comes_back_is_as_old_as_it_was_and_what_came_later_is_not() -> None:
+    rest = more(WriteBatch(since=2.0), 2)
+    batch = rest.split(3.0)
+    batch.extend(rest)
+    more(batch, 1)
+    assert [batch.split(5.0).since, batch.since] == [2.0, 2.0]
+    assert [batch.split(6.0).since, batch.since] == [2.0, 3.0]
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_what_waits_is_not_told_to_be_older_and_older_where_more_comes_all_the_time(is_refused: bool) -> None:
+    scene = Scene()
+    each, waits = WEIGHT_PER_MESSAGE, 4
+    for step in range(200):
+        scene.submit(0, *range(each))
+        if is_refused and step % 20 == 10:
+            scene.answer(Access.MOVED)
+            scene.outbox.advance(RETRY_SECONDS)
+        if step >= waits:
+            scene.answer()
+        scene.outbox.advance(0.1)
+        assert scene.writes.waited_us(0) <= 3 * 100_000 * (scene.writes.waiting / each + 1)
+    assert scene.writes.waiting > 0
 
 
 # --- acknowledging a replay ------------------------------------------------------------------------------------------

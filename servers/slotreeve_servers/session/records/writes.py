@@ -62,6 +62,18 @@ class Ahead(NamedTuple):
     gone: int
     lost: int
 
+    def without(self, first: WriteBatch) -> Ahead:
+        """What is left when these, the first of the batch, have gone out."""
+        gone = len(first.records), len(first.gone), len(first.lost)
+        return Ahead(*(max(0, here - out) for here, out in zip(self, gone, strict=True)))
+
+    def behind(self, others: Ahead) -> Ahead:
+        """The same where the others are put in front."""
+        return Ahead(*(here + more for here, more in zip(self, others, strict=True)))
+
+
+NOTHING = Ahead(0, 0, 0)
+
 
 @dataclass(eq=False, slots=True)
 class WriteBatch:
@@ -73,7 +85,9 @@ class WriteBatch:
         lost: records whose client is lost.
         weight: of the records and the lost ones together, and of the tombstones, of which each weighs 1.
         after: what waits until this batch is stored, each with the number of the records that were here before it.
-        since: when the first of it came, in seconds on the server's clock.
+        since: when the first of it came, in seconds on the server's clock; or before that, where parts of it have gone
+            out and more has come since.
+        counted: how much of it is left of what was here at ``counted_at``. What came later is younger than that.
     """
 
     records: list[Publisher] = field(default_factory=list)
@@ -84,13 +98,19 @@ class WriteBatch:
     weight: int = 0
     after: dict[AfterBatches, Ahead] = field(default_factory=dict)
     since: float = math.inf
+    counted: Ahead = NOTHING
+    counted_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Nothing is here yet."""
+        self.counted_at = self.since
 
     @property
     def ahead(self) -> Ahead:
         """All that is here now."""
         return Ahead(len(self.records), len(self.gone), len(self.lost))
 
-    def split(self) -> WriteBatch:
+    def split(self, now: float) -> WriteBatch:
         """Cut off and return what goes out first, up to a bounded weight, a record, a tombstone and a lost record in
         turn: each of the three may come without end. What waits for this batch waits for the rest as well, unless all
         that was here before it goes out now."""
@@ -111,10 +131,14 @@ class WriteBatch:
         self.weight -= first.weight
         first.after, self.after = self.after, {}
         for waiting, ahead in first.after.items():
-            left = Ahead(ahead.records - count, ahead.gone - gone, ahead.lost - len(first.lost))
-            if max(left) > 0:
+            left = ahead.without(first)
+            if any(left):
                 waiting.batches += 1
                 self.after[waiting] = left
+        self.counted = self.counted.without(first)
+        if not any(self.counted):
+            self.since = self.counted_at
+            self.counted, self.counted_at = self.ahead, now
         return first
 
     def add_lost(self, record: Publisher) -> None:
@@ -148,8 +172,9 @@ class WriteBatch:
         for waiting, ahead in later.after.items():
             if waiting in self.after:
                 waiting.batches -= 1  # it waits for both, which are one now
-            self.after[waiting] = Ahead(*(max(0, n) + m for n, m in zip(ahead, here, strict=True)))
+            self.after[waiting] = ahead.behind(here)
         self.since = min(self.since, later.since)
+        self.counted, self.counted_at = later.counted.behind(here), later.counted_at
 
 
 Lane = dict[int, WriteBatch]
@@ -321,7 +346,7 @@ class Writes:
                 if message is None:
                     message = messages[peer] = SentBatches(peer, now)
                 if self._in_flight.get(peer, 0) < self._most(lane, peer) and message.weight < WEIGHT_PER_MESSAGE:
-                    part = batch if batch.weight <= WEIGHT_PER_MESSAGE else batch.split()
+                    part = batch if batch.weight <= WEIGHT_PER_MESSAGE else batch.split(now)
                     message.batches[part] = (lane, slot, epoch)
                     message.weight += part.weight
         for message in messages.values():
