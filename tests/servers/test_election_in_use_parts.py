@@ -241,3 +241,17 @@ def test_a_swap_that_could_not_be_confirmed_is_confirmed_later() -> None:
         assert scene.election.back_end.record.is_confirmed
 
     play(story)
+
+
+def test_what_is_stored_in_the_election_that_was_in_use_before_is_reported_to_nobody() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.election.write("view", b"1", 0, 7)
+        await scene.swap.run("new")
+        changed = list[str]()
+        scene.election.state.watch(lambda key, held: changed.append(key))
+        scene.old.state.store("view", b"late")
+        assert changed == []
+        await scene.election.write("view", b"2", 1, 10)
+        assert changed == ["view"]
+
+    play(story)

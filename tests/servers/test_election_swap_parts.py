@@ -14,14 +14,16 @@ from slotreeve.errors import (
     StorageError,
     VersionConflict,
 )
-from slotreeve.ports import Leadership
-from slotreeve_conformance.virtual_time import run
+from slotreeve.ports import Leadership, Versioned
+from slotreeve_conformance.virtual_time import VirtualClock, run
 from slotreeve_protocol.meta_messages import SwapStep
 from slotreeve_servers.meta.swap.back_end import BackEnd, TriesOut
+from slotreeve_servers.meta.swap.beside import ABANDON_SECONDS, BackEndsBeside
 from slotreeve_servers.meta.swap.election_in_use import GoingOver
 from slotreeve_servers.meta.swap.swap_record import KEY, SwapRecord, decode, digest
+from slotreeve_servers.node.supervisor import Supervisor
 
-from tests.servers.swap_scene import FencedElection, Scene, play
+from tests.servers.swap_scene import FencedElection, Scene, TwoElections, play
 
 # --- the record ------------------------------------------------------------------------------------------------------
 
@@ -194,3 +196,63 @@ def test_only_a_leader_swaps_and_only_once_at_a_time() -> None:
             await scene.swap.run("old")
 
     play(story)
+
+
+def test_a_copy_that_was_cut_short_counts_as_no_copy() -> None:
+    async def main(_rng: random.Random) -> None:
+        ends = FencedElection(7), FencedElection(3)
+        for election in ends:
+            await election.start(lambda _: None)
+        old, new = (BackEnd(name, election) for name, election in zip(("old", "new"), ends, strict=True))
+        await old.write("view", b"1", None, 7)
+
+        def ends_after_the_first_record(key: str, held: Versioned) -> None:
+            ends[1].state.failure = StorageError("the disk is full")
+
+        ends[1].state.watch(ends_after_the_first_record)
+        with pytest.raises(StorageError):
+            await new.copy_from(old, SwapRecord("lineage", 1, "new", "old", False, 7))
+        assert (new.record.lineage, new.record.generation) == ("lineage", 0)
+
+    run(main)
+
+
+def test_a_server_goes_over_once_its_store_has_all_of_the_copy() -> None:
+    """It may follow in the other election, and have read no more than that the copy was begun."""
+
+    async def story(scene: Scene) -> None:
+        leader = FencedElection(3)
+        await leader.start(lambda _: None)
+        at_leader = BackEnd("new", leader)
+        await scene.election.write("view", b"1", None, 7)
+        read = list[tuple[str, bytes]]()
+        leader.state.watch(lambda key, held: read.append((key, held.value)))
+        await at_leader.copy_from(scene.election.back_end, SwapRecord("lineage", 1, "new", "old", False, 7))
+        assert [key for key, _ in read] == [KEY, "view", KEY]
+        scene.election.go_over(SwapRecord("lineage", 1, "new"))
+        for number, (key, value) in enumerate(read):
+            await asyncio.sleep(0.5)
+            assert scene.election.back_end.name == "old", f"{number} of {len(read)} entries were read"
+            scene.new.state.store(key, value)
+        await asyncio.sleep(0.5)
+        assert scene.election.back_end.name == "new"
+        assert scene.election.state.read("view") is not None
+
+    play(story)
+
+
+def test_the_time_of_a_swap_that_was_given_up_does_not_end_the_next_one() -> None:
+    async def main(_rng: random.Random) -> None:
+        clock, supervisor = VirtualClock(), Supervisor(VirtualClock())
+        beside = BackEndsBeside(TwoElections(), lambda _: None, clock, supervisor)
+        await beside.start("new")
+        await asyncio.sleep(ABANDON_SECONDS - 10)
+        await beside.stop()
+        await beside.start("new")
+        await asyncio.sleep(ABANDON_SECONDS - 10)
+        assert beside.target is not None
+        await asyncio.sleep(11)
+        assert beside.target is None
+        await supervisor.stop()
+
+    run(main)

@@ -810,3 +810,20 @@ def test_of_few_leases_nobody_need_be_heard_and_of_many_somebody_must() -> None:
         scene.heard = False
         scene.until(10.0 + LATE)
     assert (len(few.left), len(many.left)) == (0, RULES.brake_few + 2)
+
+
+GRACE = 3.0
+
+
+def test_a_return_counts_no_more_once_everything_of_that_absence_has_ended() -> None:
+    scene = EndingsScene(clients=2)
+    scene.session_dies()
+    scene.until(1.0)
+    scene.comes_back(0)
+    assert scene.ended(15.0) == {"client1"}
+    scene.links_again(SESSION_1)
+    scene.view(SESSION_1, SESSION_2)
+    scene.put(record("again"))
+    scene.until(20.0)
+    scene.session_dies()
+    assert scene.ended(20.0 + GRACE + 1.0) == {"again"}, "nobody has come back since it died once more"

@@ -255,3 +255,35 @@ def test_interests_in_very_long_names_go_out_in_messages_of_bounded_size(letter:
     assert [known.data_info_id for part in parts for one in part for known in one.wanted] == names[:200]
     assert [name for part in parts for one in part for name in one.unwanted] == [*names[200:], "a"]
     assert {(one.slot, one.leader_epoch) for part in parts for one in part} == {(0, 3), (1, 4)}
+
+
+def test_changes_of_one_turn_are_as_old_as_the_oldest_of_them() -> None:
+    scene = Scene()
+    scene.slot.compared.add(SESSION_1.process_id)
+    scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known("s", 0, 0)], []))
+    scene.changed()
+    for register_id, waited_us in (("r1", 2_000_000), ("r2", 10_000)):
+        touched = scene.slot.apply(SlotWrite(0, 1, [record(register_id)], [], []), scene.outbox.now())
+        scene.changes.changed(scene.slot, touched, waited_us)
+    scene.outbox.end_turn()
+    sent = [effect.what for effect in scene.outbox.take("sent") if isinstance(effect.what, Changed)]
+    assert [change.waited_us for message in sent for change in message.changes] == [2_000_000]
+
+
+def test_after_each_proof_there_is_room_for_as_many_services_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slotreeve_servers.data.announcing.changes.WHOLE_BYTES", 2_000)
+    scene = Scene()
+    scene.slot.compared.add(SESSION_1.process_id)
+    names = [f"s{number:03}" for number in range(200)]
+    scene.put(*[record(f"{name}-1", service=name) for name in names])
+    scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known(name, 0, 0) for name in names], []))
+    rounds = list[int]()
+    while sum(rounds) < len(names):
+        scene.outbox.end_turn()
+        sent = [effect.what for effect in scene.outbox.take("sent") if isinstance(effect.what, Changed)]
+        rounds.append(sum(len(message.changes) for message in sent))
+        assert rounds[-1], "something is left, and there is room"
+        if any(isinstance(request.message, Confirm) for request in scene.outbox.requests):
+            scene.outbox.answer(Done(), kind=Confirm)
+    assert len(rounds) > 2
+    assert 2 * min(rounds[:-1]) > max(rounds[:-1]), "about as many after each proof"

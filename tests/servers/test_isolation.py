@@ -228,3 +228,17 @@ def test_a_leader_is_asked_again_only_when_it_has_answered() -> None:
     server.silent = {"data-1"}
     server.run(5)
     assert len([request for request in server.outbox.requests if request.peer is FIRST]) == 1
+
+
+def test_who_is_cut_off_once_more_sends_a_few_clients_first_again() -> None:
+    server = Server(clients=200)
+    server.silent.add("data-1")
+    server.run(PATIENCE + 2.0)
+    sent = [number for number in server.sent if number]
+    assert sent[:2] == [FIRST_CLIENTS, 2 * FIRST_CLIENTS]
+    server.silent.clear()
+    server.run(PATIENCE + 2.0)
+    server.sent.clear()
+    server.silent.add("data-1")
+    server.run(PATIENCE + 2.0)
+    assert next(number for number in server.sent if number) == FIRST_CLIENTS

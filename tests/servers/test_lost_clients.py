@@ -433,3 +433,12 @@ def test_a_report_that_is_older_than_the_record_is_ignored() -> None:
     scene.put(Publisher("a-1", "s", 2, 2, SESSION_1.process_id, "", (b"y",)))
     scene.lost_clients.reported(scene.slot, [Publisher("a-1", "s", 1, 2, SESSION_1.process_id, "", ()).tombstone()])
     assert scene.live(5.0) == ["a-1"]
+
+
+def test_of_a_session_process_that_is_gone_it_is_not_kept_which_connection_told() -> None:
+    scene = EndingsScene()
+    scene.tell(SESSION_1, arriving=["client1"])
+    assert SESSION_1.process_id in scene.lost_clients._telling
+    scene.session_dies()
+    scene.until(10.0)
+    assert SESSION_1.process_id not in scene.lost_clients._telling

@@ -487,3 +487,17 @@ def test_leases_are_what_a_list_of_deadlines_says(steps: list[tuple[str, str, in
         looks = [seconds if seconds <= max(0.0, runs[n]) else max(seconds, 1.0) for n, seconds in due.items()]
         left = min(looks, default=None)
         assert leases.next_in(now) == (left if left is None else pytest.approx(left))
+
+
+def test_who_was_heard_after_one_silence_has_a_whole_lease_to_be_heard_after_the_next_one() -> None:
+    leases = Leases(RULES)
+    for name in ("a", "b"):
+        leases.renew(node(name), 0.0)
+    for name in ("a", "b"):
+        leases.renew(node(name), 100.0)
+    heard_from(leases, "a", 101.0, 105.0)
+    leases.renew(node("a"), 200.0)
+    assert leases.expire(200.0) == [], "nobody was heard from 105 to 200, so b could not be either"
+    heard_from(leases, "a", 201.0, 205.0)
+    assert leases.expire(205.9) == []
+    assert leases.expire(206.0) == [(node("b"), "lease expired")]

@@ -231,3 +231,31 @@ def test_a_follower_under_another_epoch_is_refused_and_not_streamed_to() -> None
     assert isinstance(answer, Compared)
     assert answer.differences[0].access is Access.MISMATCH
     assert scene.slot.streams == {}
+
+
+def test_one_that_lost_its_place_while_it_still_copies_is_streamed_to_no_more() -> None:
+    scene = Scene()
+    scene.outbox.part_bytes = 500
+    scene.put(*[record(f"r{number}", service=f"s{number}") for number in range(100)])
+    assert not scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})])).differences[0].complete
+    assert list(scene.slot.copying) == [FOLLOWER]
+    table = SlotTable(2, (Slot(0, "data-1", 1, ()),))
+    scene.view_changed(NO_VIEW, View(1, 2, table, [node("data-1"), node("data-2")], []))
+    scene.outbox.take()
+    scene.put(record("later"))
+    scene.outbox.end_turn()
+    assert scene.outbox.messages(Replicate, FOLLOWER) == []
+    assert scene.slot.copying == {}
+
+
+def test_after_the_end_of_an_older_connection_the_newer_one_gives_way_to_a_third() -> None:
+    scene, follow = Scene(), Follow([SlotDigests(0, 1, {})])
+    second, third = a_peer("data-2", Role.DATA), a_peer("data-2", Role.DATA)
+    scene.streams.opened(FOLLOWER)
+    assert scene.streams.opened(second) is FOLLOWER
+    scene.streams.closed(FOLLOWER)
+    assert scene.streams.answer(second, follow).differences[0].complete
+    assert scene.streams.opened(third) is second, "the caller closes it"
+    assert scene.streams.answer(third, follow).differences[0].complete
+    assert scene.streams.answer(second, follow).differences[0].access is Access.MOVED
+    assert list(scene.slot.streams) == [third]

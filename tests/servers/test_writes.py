@@ -505,3 +505,32 @@ def test_an_acknowledgement_does_not_wait_long_for_others_of_the_same_replay() -
     assert scene.acknowledged() == [1]
     scene.answer()
     assert scene.acknowledged() == [1, 2]
+
+
+def test_nothing_is_counted_for_links_that_are_down() -> None:
+    scene = Scene()
+    for life in range(2, 6):
+        peer = scene.data["data-1"]
+        scene.submit(0, life)
+        scene.answer()
+        scene.writes.closed(peer)
+        scene.routes.closed(peer)
+        scene.data["data-1"] = a_peer("data-1", Role.DATA, life)
+        scene.routes.opened(scene.data["data-1"])
+        scene.writes.routes_changed()
+    assert not [each for each in (scene.writes._in_flight, scene.writes._replays_in_flight) if each]
+
+
+def test_what_two_messages_brought_to_a_former_leader_has_waited_since_the_first_of_them() -> None:
+    scene = Scene()
+    scene.submit(0, 1)
+    scene.outbox.advance(1.0)
+    scene.submit(0, 2)
+    scene.outbox.advance(1.0)
+    assert len(scene.open_writes("data-1")) == 2
+    scene.routes.apply(SlotTable(2, (Slot(0, "data-2", 2, ()), Slot(1, "data-1", 1, ()), Slot(2, "data-2", 1, ()))))
+    scene.writes.routes_changed()
+    scene.outbox.end_turn()
+    (sent,) = scene.open_writes("data-2")
+    assert sorted(record.register_id for record in sent.batches[0].records) == ["r1", "r2"]
+    assert sent.batches[0].waited_us == scene.writes.waited_us(0) == 2_000_000
