@@ -99,6 +99,26 @@ def test_a_lease_is_seen_at_once_and_ends_within_the_bound_once_nobody_renews_it
     with_cluster(body, 1)
 
 
+def test_a_follower_that_was_frozen_for_a_moment_stops_no_leases_while_the_table_is_protected() -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng, data=4, settings={"meta.protect_below": 4}) as cluster:
+            caller = cluster.client()
+            await caller.leases.register(SERVICE, "web-1", "1", ttl_seconds=600.0)
+            leader, follower = slot_row(cluster)
+            cluster.kill(next(name for name in cluster.servers if "data" in name and name not in (leader, follower)))
+            await asyncio.sleep(10.0)
+            cluster.freeze(follower)
+            stored = asyncio.create_task(caller.leases.register(SERVICE, "web-2", "1", ttl_seconds=600.0))
+            await asyncio.sleep(3.0)
+            cluster.thaw(follower)
+            await asyncio.wait([stored], timeout=10.0)
+            assert slot_row(cluster) == (leader, follower), "the table is protected"
+            await caller.leases.register(SERVICE, "web-3", "1", ttl_seconds=600.0)
+            assert await caller.leases.renew(SERVICE, "web-1", "web-3") == set()
+
+    run(scenario, seed=1)
+
+
 def test_it_ends_at_once_when_it_is_deregistered_and_comes_back_when_it_is_registered_again() -> None:
     async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
         for _ in range(3):

@@ -35,7 +35,7 @@ from slotreeve_servers.data.replication.comparison import (
     Progress,
     SessionComparison,
 )
-from slotreeve_servers.data.replication.following import FollowedLeaders, SlotFollowing
+from slotreeve_servers.data.replication.following import MOST_REMEMBERED, FollowedLeaders, SlotFollowing
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.deltas import PART_BYTES
@@ -427,3 +427,23 @@ def test_new_slots_and_repairs_are_asked_for_at_the_connected_leaders() -> None:
     request = scene.outbox.requests[0].message
     assert isinstance(request, Follow)
     assert [slot.slot for slot in request.slots] == [0]
+
+
+def test_of_many_leaders_that_have_gone_the_oldest_ends_are_forgotten() -> None:
+    scene = FollowerScene()
+
+    def ends(name: str) -> str:
+        peer = a_peer(name, Role.DATA)
+        scene.leaders.opened(peer)
+        scene.outbox.advance(1.0)
+        scene.leaders.closed(peer, "lost")
+        return peer.process_id
+
+    ends("twice")
+    oldest = ends("oldest")
+    for number in range(MOST_REMEMBERED - 2):
+        ends(f"data-{number}")
+    twice = ends("twice")
+    ends("one more")
+    assert scene.leaders.last_sign(oldest) is None
+    assert scene.leaders.last_sign(twice) == scene.outbox.now() - 1.0

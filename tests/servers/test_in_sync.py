@@ -72,6 +72,27 @@ def test_a_learner_that_follows_answers_two_questions_and_is_reported_as_ready()
     assert scene.asked() == [], "nothing is left to ask"
 
 
+def test_a_follower_that_was_silent_is_asked_again_while_no_table_takes_it_out() -> None:
+    scene = Scene(followers=("data-3",), learners=())
+    scene.follows(OTHER)
+    scene.keep([terms("a")])
+    scene.outbox.answer(None, RequestTimeout("it is frozen"), kind=Confirm)
+    assert [report.lost for report in scene.reports()] == [["data-3"]]
+    scene.pass_time(60.0)
+    for name in ("b", "c"):
+        scene.keep([terms(name)])
+        assert not scene.is_acknowledged(), "nobody waits for it before it answers"
+    assert scene.asked() == [Confirm([])], "one question at a time"
+    scene.outbox.answer(None, RequestTimeout("it is frozen still"), kind=Confirm)
+    scene.keep([terms("d")])
+    assert not scene.is_acknowledged()
+    scene.outbox.answer(Answers([]), kind=Confirm)
+    scene.keep([terms("e")])
+    assert scene.asked() == [Confirm([SlotEpoch(0, 1)])]
+    scene.outbox.answer(YES, kind=Confirm)
+    assert scene.is_acknowledged()
+
+
 def test_a_process_that_connects_again_loses_its_older_connection_so_that_it_asks_for_its_streams_again() -> None:
     """Where an older attempt to connect is answered late, the newer connection is the one that the process closes."""
     scene = Scene()
@@ -270,7 +291,7 @@ def test_nobody_waits_for_a_follower_that_has_left_a_question_about_another_slot
     assert scene.lost() == {0: ["data-3"]}, "nobody waits for it in the others"
     assert scene.confirm(1) == {1}, "at once"
     assert scene.lost() == {0: ["data-3"], 1: ["data-3"]}
-    assert not scene.asked()
+    assert scene.asked() == [Confirm([])], "whether it answers again"
 
 
 def test_a_follower_that_answers_again_is_waited_for_again() -> None:
@@ -282,7 +303,8 @@ def test_a_follower_that_answers_again_is_waited_for_again() -> None:
     first.answered(None, RequestTimeout("it is slow"))
     second.answered(Answers([SlotAnswer(1, Access.ACCEPT, 1)]), None)
     assert scene.confirm(2) == set()
-    assert (scene.lost(), len(scene.asked())) == ({0: ["data-3"]}, 1)
+    assert scene.lost() == {0: ["data-3"]}
+    assert scene.asked() == [Confirm([]), Confirm([SlotEpoch(2, 1)])]
     scene.core.closed(OTHER, "lost")
     assert scene.confirm(2) == {2}, "it does not follow, and may in a moment"
     assert scene.lost() == {0: ["data-3"]}

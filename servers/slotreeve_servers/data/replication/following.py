@@ -120,6 +120,7 @@ class FollowedLeaders:
     def closed(self, peer: Peer, reason: str) -> None:
         """The connection to a leader has ended, and its streams with it."""
         self._exchanges.pop(peer).stop()
+        self._ended.pop(peer.process_id, None)  # the newest end is the last one
         self._ended[peer.process_id] = self._outbox.now() - (peer.silence_at_close or 0.0)
         while len(self._ended) > MOST_REMEMBERED:
             del self._ended[next(iter(self._ended))]

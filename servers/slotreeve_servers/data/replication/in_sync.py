@@ -186,16 +186,20 @@ class InSync:
         return peer in self._silent
 
     def not_confirmed(self, slot: HeldSlot, name: str) -> None:
-        """A holder that is needed did not confirm that it has everything of a slot. One that is silent is lost; another
-        one may follow a moment later."""
+        """A holder that is needed did not confirm that it has everything of a slot. One that is silent is lost, and
+        asked whether it answers again: a table without it may be long in coming (``meta.protect_below``). Another one
+        may follow a moment later."""
         if self._slots.get(slot.slot.id) is not slot or name not in self.needed(slot):
             return
         copies = self._copies.setdefault(slot.slot.id, _Copies(slot))
         on_trial = {peer for peer in copies.on_trial if peer.node == name}
+        silent = [peer for peer in slot.streams if peer.node == name and peer in self._silent]
         if on_trial:
             copies.on_trial -= on_trial  # nobody was told yet that it is ready
-        elif any(peer.node == name and peer in self._silent for peer in slot.streams):
+        elif silent:
             self._lose(copies, name)
+            for peer in silent:
+                self._put(peer, Confirm([]), ())
         else:
             copies.late.setdefault(name, self._outbox.attended())
 
@@ -234,12 +238,19 @@ class InSync:
                     asked.setdefault(peer, []).append(copies)
         for peer, several in asked.items():
             slots = [SlotEpoch(copies.slot.slot.id, copies.slot.slot.leader_epoch) for copies in several]
-            answered = partial(self._answered, peer, several)
-            question = Confirm(slots, view.table.epoch, view.revision)
-            if self._streams.is_through(peer) and self._outbox.ask(peer, question, answered, CONFIRM_SECONDS):
-                self._asked.add(peer)
+            if self._streams.is_through(peer):
+                self._put(peer, Confirm(slots, view.table.epoch, view.revision), several)
             else:
                 self._ask_again.later()
+
+    def _put(self, peer: Peer, question: Confirm, about: Iterable[_Copies]) -> None:
+        """Ask a holder, unless it has not answered yet."""
+        if peer in self._asked:
+            return
+        if self._outbox.ask(peer, question, partial(self._answered, peer, about), CONFIRM_SECONDS):
+            self._asked.add(peer)
+        else:
+            self._ask_again.later()
 
     def _answered(self, peer: Peer, asked: Iterable[_Copies], reply: Message | None, error: Exception | None) -> None:
         """A learner has answered. An answer from before a table that left it out only puts it on trial again."""
