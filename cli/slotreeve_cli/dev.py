@@ -35,7 +35,9 @@ def add_to(app: typer.Typer) -> None:
 
 def dev(
     config: ConfigOption = None,
-    port_offset: Annotated[int, typer.Option("--port-offset", help="Added to every port.")] = 0,
+    port_offset: Annotated[
+        int, typer.Option("--port-offset", help="Added to every port but that of DNS (face.dns.port).")
+    ] = 0,
     keys: Annotated[
         Path | None,
         typer.Option("--keys", help="Let each server have a key, in this directory; only who has one is let in."),

@@ -49,10 +49,15 @@ class Provider(_Record):
         try:
             return self._instance
         except AttributeError:
-            said = self.said
-            override = self._overrides.get(said.id) if said is not None and self._overrides else None
+            said, override = self.said, self.override
             self._instance = said if said is None or override is None else override.applied_to(said)
             return self._instance
+
+    @property
+    def override(self) -> Override | None:
+        """What an operator wants of the instance, as far as this client knows; None: nothing."""
+        said = self.said if self._overrides else None
+        return self._overrides.get(said.id) if said is not None else None
 
     def overridden(self, overrides: Mapping[str, Override]) -> Provider:
         """The same provider with these overrides, by the id of the instance, in place of others."""

@@ -180,9 +180,11 @@ class HttpConnection(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Refuse what has come, and end the connection."""
         self._counts.bad_requests += 1
-        if self._is_answering:
+        if self._is_answering and (self.cycle.response_started or self.pipeline):
             self.transport.close()  # an answer is on its way: a second one in the midst of it would be read as its part
             return
+        if self._is_answering:
+            self.cycle.disconnected = True  # it has not begun to answer, and this is the answer
         phrase = _PHRASES[self._status]
         head = b"HTTP/1.1 %d %s\r\ncontent-type: text/plain\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s"
         self.transport.write(head % (self._status, phrase, len(phrase), phrase))

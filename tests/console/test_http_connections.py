@@ -116,6 +116,21 @@ def test_an_offer_to_speak_another_protocol_is_ignored() -> None:
     play(scenario)
 
 
+def test_a_body_that_cannot_be_read_is_answered_before_the_connection_ends() -> None:
+    async def scenario(end: HttpEnd, application: Application) -> None:
+        caller = await Caller.of(end)
+        await caller.say(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await asyncio.sleep(SOON)
+        await caller.say(b"zz\r\nbody\r\n")
+        answers = await caller.rest()
+        assert answers.startswith(b"HTTP/1.1 400 ")
+        assert answers.count(b"HTTP/1.1") == 1
+        await until(lambda: application.at_work == 0)
+        assert await is_well(end)
+
+    play(scenario)
+
+
 @pytest.mark.parametrize(
     "said", [b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", b"\x16\x03\x01\x02\r\n\r\n", b"GET ?\xff\r\n\r\n"]
 )

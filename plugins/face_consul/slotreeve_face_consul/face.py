@@ -78,16 +78,18 @@ class ConsulFace:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        token: str | None = None
         try:
             page, name = self._page(scope["method"], scope["path"])
             query = ConsulQuery.parse(scope["query_string"], self._datacenter)
-            caller = self._gateway.access.caller(_token(scope, query))
+            token = _token(scope, query)
+            caller = self._gateway.access.caller(token)
             answer = await page(ConsulRequest(caller, query, name, scope, receive))
             self._answered += 1
         except ClientDisconnect:
             return
         except SlotreeveError as error:
-            answer = refusal(error)
+            answer = refusal(error, has_token=token is not None)
             self._refused += answer.status < 500
             self._failed += answer.status >= 500
         except Exception:
@@ -174,8 +176,9 @@ class ConsulFace:
         return ConsulAnswer(encoded([f"{self._gateway.host}:{LEADER_PORT}"]))
 
 
-def refusal(error: SlotreeveError) -> ConsulAnswer:
-    """The answer to an error: its text, with the status that clients of Consul expect."""
+def refusal(error: SlotreeveError, *, has_token: bool) -> ConsulAnswer:
+    """The answer to an error: its text, with the status and the words that clients of Consul expect. They take "ACL not
+    found" as said of their token, so one who has none is told otherwise."""
     if isinstance(error, NotAPage):
         status = error.status
     elif isinstance(error, UnknownId):
@@ -184,8 +187,10 @@ def refusal(error: SlotreeveError) -> ConsulAnswer:
         status = 403
     else:
         status = status_of(error)
-    said: dict[type[SlotreeveError], str] = {Unauthenticated: "ACL not found: ", Forbidden: "Permission denied: "}
-    text = said.get(type(error), "") + str(error)
+    said = ""
+    if isinstance(error, Unauthenticated | Forbidden):
+        said = "ACL not found: " if isinstance(error, Unauthenticated) and has_token else "Permission denied: "
+    text = said + str(error)
     allowed = error.allowed if isinstance(error, NotAPage) else ""
     return ConsulAnswer(text.encode(errors="replace"), 0, min(status, 500), TEXT, allowed)
 

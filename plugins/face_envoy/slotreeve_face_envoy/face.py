@@ -22,6 +22,8 @@ log = logging.getLogger("slotreeve.face.envoy")
 PATH = "/v3/discovery:endpoints"
 MOST_RESOURCES = 1_000
 MOST_BODY_BYTES = 256 * 1024
+MOST_SHOWN, LONGEST_SHOWN = 3, 100
+"""So many services, and so many characters of each, a line of the log names."""
 
 
 class _Status(msgspec.Struct):
@@ -85,7 +87,9 @@ class EnvoyFace:
         version = _version(names, views)
         if asked.error_detail is not None:
             self._refused += 1
-            log.warning("an Envoy does not accept the endpoints of %s: %s", names, asked.error_detail.message[:300])
+            shown, more = [name[:LONGEST_SHOWN] for name in names[:MOST_SHOWN]], len(names) - MOST_SHOWN
+            of = f"{shown} and {more} more" if more > 0 else f"{shown}"
+            log.warning("an Envoy does not accept the endpoints of %s: %s", of, asked.error_detail.message[:300])
         elif asked.version_info == version:
             return Response(status_code=304)
         self._answered += 1

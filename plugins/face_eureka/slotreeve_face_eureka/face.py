@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from urllib.parse import unquote
 
 from slotreeve.errors import SlotreeveError, Unauthenticated
 from slotreeve.ports import Context
@@ -11,6 +12,7 @@ from slotreeve_gateway.http import answering, routes, status_of, token_of
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Router
+from starlette.types import Receive, Scope, Send
 
 from slotreeve_face_eureka.options import EurekaOptions
 from slotreeve_face_eureka.reads import ApplicationPages
@@ -48,7 +50,12 @@ class EurekaFace:
         ]
         bases = (PATH, PATH + "/v2")
         under_both = [(method, base + path, self._page(page)) for base in bases for method, path, page in pages]
-        self._gateway.pages.add([PATH], Router(routes(under_both), redirect_slashes=False))
+        self._router = Router(routes(under_both), redirect_slashes=False)
+        self._gateway.pages.add([PATH], self._route)
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Find the page by the path as it was sent: an id may have an encoded slash in it."""
+        await self._router({**scope, "path": scope["raw_path"].decode("latin-1")}, receive, send)
 
     async def stop(self) -> None:
         """See Face."""
@@ -59,6 +66,7 @@ class EurekaFace:
 
     def _page(self, page: Callable[[Request, Caller], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
+            request.path_params.update({name: unquote(text) for name, text in request.path_params.items()})
             answered = await page(request, self._gateway.access.caller(token_of(request)))
             self._answered += 1
             return answered

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from http import HTTPStatus
 
-from slotreeve.errors import ModelError
+from slotreeve.errors import ModelError, SlotreeveError
 from slotreeve_gateway import Caller, Gateway, Right, ServiceView, Turns
 from slotreeve_gateway.http import body_of
 from slotreeve_protocol.instance import Instance
@@ -25,7 +26,11 @@ from slotreeve_face_eureka.applications import (
 )
 from slotreeve_face_eureka.bodies import instance_of
 
+log = logging.getLogger("slotreeve.face.eureka")
+
 MOST_BODY_BYTES = 256 * 1024
+BY_A_CLIENT = " by a client of Eureka"
+"""The notes of overrides that come through this face end so."""
 SEEN_SECONDS = 1.0
 """How long a write waits until this gateway itself sees it. Usually that takes a millisecond."""
 
@@ -73,10 +78,20 @@ class InstancePages:
         return Response(status_code=HTTPStatus.OK if known else HTTPStatus.NOT_FOUND)
 
     async def cancel(self, request: Request, caller: Caller) -> Response:
-        """End a lease."""
+        """End a lease, and the status override that came with it."""
         service, instance_id = self._lease(request, caller)
         async with self._turns.of((service, instance_id)):
+            view = self._gateway.registry.current_view(service)
+            may_be_overridden = view is None or any(
+                one.override is not None and one.said is not None and one.said.id == instance_id
+                for one in view.providers
+            )
             known = await self._gateway.registry.deregister(service, instance_id)
+            if known and may_be_overridden:
+                try:
+                    await self._end_override(service, instance_id)
+                except SlotreeveError as error:
+                    log.warning("the override of %r in %r is kept: %s", instance_id, service, error)
         return Response(status_code=HTTPStatus.OK if known else HTTPStatus.NOT_FOUND)
 
     def _lease(self, request: Request, caller: Caller) -> tuple[str, str]:
@@ -110,15 +125,24 @@ class InstancePages:
         caller.require(Right.OPERATE, service)
         view = await self._gateway.registry.view(service)
         if all(one["instanceId"] != instance_id for one in instances_of(view)):
-            return Response(status_code=HTTPStatus.NOT_FOUND)
+            is_ended = request.method == "DELETE" and await self._end_override(service, instance_id)
+            return Response(status_code=HTTPStatus.OK if is_ended else HTTPStatus.NOT_FOUND)
         override = None
         if request.method == "PUT":
             value = request.query_params.get("value", "")
             if value not in STATUSES:
                 raise ModelError(f"value is {value[:20]!r}; expected {', '.join(STATUSES)}")
-            override = Override(enabled=value == "UP", note=f"{value} by a client of Eureka")
+            override = Override(enabled=value == "UP", note=f"{value}{BY_A_CLIENT}")
         await self._gateway.registry.override(service, instance_id, override)
         return Response(status_code=HTTPStatus.OK)
+
+    async def _end_override(self, service: str, instance_id: str) -> bool:
+        """End what a client of Eureka has overridden; an operator's override stays. Whether there was one."""
+        found = (await self._gateway.registry.overrides(service)).get(instance_id)
+        if found is None or not found.note.endswith(BY_A_CLIENT):
+            return False
+        await self._gateway.registry.override(service, instance_id, None)
+        return True
 
 
 def said(view: ServiceView) -> Mapping[str, Instance]:

@@ -234,6 +234,8 @@ def test_without_a_token_or_with_a_wrong_one_nothing_is_shown() -> None:
         await open_gateway.register("open-web", "a")
         await open_gateway.register("closed", "b")
         wrong = {"X-Consul-Token": "wrong"}
+        for headers, said in ((None, b"Permission denied: "), (wrong, b"ACL not found: ")):
+            assert (await gateway.get("/v1/agent/self", headers=headers)).body.startswith(said)
         asked = [("GET", "/v1/agent/self"), ("GET", "/v1/catalog/services"), ("GET", "/v1/status/leader")]
         asked += [("GET", "/v1/health/service/open-web"), ("PUT", "/v1/agent/check/pass/service:a")]
         for method, path in asked:

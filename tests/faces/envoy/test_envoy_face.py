@@ -95,6 +95,21 @@ def test_an_envoy_that_did_not_accept_an_answer_gets_it_again_and_is_counted(on_
     on_stage(story, faces="envoy")
 
 
+def test_a_line_of_the_log_is_short_however_much_an_envoy_does_not_accept(
+    on_stage: OnStage, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(stage: Stage) -> None:
+        names = [f"{number:03}-{'x' * 200}" for number in range(20)]
+        refused = await ask(stage.http, *names, error_detail={"code": 13, "message": "bad" * 1_000})
+        assert refused.status_code == 200
+
+    on_stage(story, faces="envoy")
+    (line,) = [one.getMessage() for one in caplog.records if "an Envoy does not accept" in one.getMessage()]
+    assert len(line) < 800
+    assert "000-xxx" in line
+    assert "and 17 more" in line
+
+
 @pytest.mark.parametrize(
     "body",
     [

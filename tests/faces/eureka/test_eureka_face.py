@@ -375,6 +375,67 @@ def test_a_status_override_holds_over_registrations_until_it_is_deleted() -> Non
     play(scenario)
 
 
+@pytest.mark.parametrize("cancels", ["the same gateway", "another gateway", "a new gateway"])
+def test_a_status_override_ends_with_its_instance_and_that_of_an_operator_stays(cancels: str) -> None:
+    async def scenario(trial: Trial) -> None:
+        gateway = other = await trial.gateway()
+        if cancels == "another gateway":
+            other = await trial.gateway()
+            await other.get("/eureka/apps/SHOP", headers=JSON)
+        for number in ("1", "2"):
+            await register(gateway, instanceId=number)
+            assert (await gateway.put(f"/eureka/apps/SHOP/{number}/status?value=OUT_OF_SERVICE")).status == 200
+        await gateway.start_face("rest")
+        by_an_operator = {"enabled": False, "note": "it is broken"}
+        assert (await gateway.put("/v1/services/shop/instances/2/override", by_an_operator)).status == 204
+        await asyncio.sleep(0.5)
+        if cancels == "a new gateway":
+            other = await trial.gateway()
+        for number in ("1", "2"):
+            assert (await other.ask("DELETE", f"/eureka/apps/SHOP/{number}")).status == 200
+            await register(gateway, instanceId=number)
+        await asyncio.sleep(0.5)
+        found = (await gateway.get("/eureka/apps/SHOP", headers=JSON)).json["application"]["instance"]
+        statuses = {one["instanceId"]: one["status"] for one in found}
+        assert statuses == {"1": "UP", "2": "OUT_OF_SERVICE"}
+
+    play(scenario)
+
+
+def test_a_status_override_can_be_ended_when_its_instance_has_gone() -> None:
+    async def scenario(trial: Trial) -> None:
+        gateway = await trial.gateway()
+        await register(gateway, leaseInfo={"durationInSecs": 1})
+        one = "/eureka/apps/SHOP/host-1:shop:8080/status"
+        assert (await gateway.put(f"{one}?value=OUT_OF_SERVICE")).status == 200
+        await asyncio.sleep(10.0)
+        assert (await gateway.get("/eureka/apps/SHOP", headers=JSON)).status == 404
+        assert (await gateway.ask("DELETE", one)).status == 200
+        assert (await gateway.ask("DELETE", one)).status == 404
+        await register(gateway)
+        await asyncio.sleep(0.5)
+        found = (await gateway.get("/eureka/apps/SHOP", headers=JSON)).json["application"]["instance"]
+        assert [one["status"] for one in found] == ["UP"]
+
+    play(scenario)
+
+
+def test_an_id_and_an_application_with_a_slash_are_reached_by_the_encoded_path() -> None:
+    async def scenario(trial: Trial) -> None:
+        gateway = await trial.gateway()
+        said = GIVEN | {"app": "SHOP/A B", "instanceId": "host:shop/8080 %2F"}
+        assert (await gateway.ask("POST", "/eureka/apps/SHOP%2Fa%20b", {"instance": said})).status == 204
+        one = "/eureka/apps/SHOP%2Fa%20b/host%3Ashop%2F8080%20%252F"
+        found = (await gateway.get(one, headers=JSON)).json["instance"]
+        assert (found["app"], found["instanceId"]) == ("SHOP/A B", "host:shop/8080 %2F")
+        assert (await gateway.put(one)).status == 200
+        assert (await gateway.ask("DELETE", one)).status == 200
+        await asyncio.sleep(0.5)
+        assert (await gateway.get(one, headers=JSON)).status == 404
+
+    play(scenario)
+
+
 def test_the_faces_and_the_sdk_see_each_others_instances() -> None:
     async def scenario(trial: Trial) -> None:
         gateway, client = await trial.gateway(), trial.cluster.client()
