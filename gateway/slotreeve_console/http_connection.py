@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -59,6 +60,9 @@ class HttpConnection(HttpToolsProtocol):
 
     Args:
         places: of all connections of the listener.
+
+    Attributes:
+        taken_by: when its caller must have taken what fills the buffer; None: it is not full.
     """
 
     def __init__(
@@ -75,10 +79,10 @@ class HttpConnection(HttpToolsProtocol):
         self._limits, self._counts = limits, counts
         self._awaited = _Awaited.NOTHING
         self._due = 0.0
-        self._taken_by: float | None = None
+        self.taken_by: float | None = None
         self._head_bytes = self._unparsed_bytes = 0
         self._status = _BAD
-        self._is_refused = self._is_gone = False
+        self._is_refused = self._is_gone = self._is_ending = False
         self._certificate: ShownCertificate | None = None
 
     # --- what arrives ----------------------------------------------------------------------------------------------
@@ -136,7 +140,19 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(_BAD)
         if self._is_refused:
             self.app = _busy
+        before = self.cycle
         super().on_headers_complete()
+        if self.cycle is not before and not self._is_refused:
+            self.cycle.transport = _Answered(self.transport, self._end_after_body)  # type: ignore[assignment]
+
+    def _end_after_body(self) -> None:
+        """The last answer is complete. Where the rest of its request is still coming, the connection ends when it has
+        come, in the time that a body has: with data that was not read an end is a reset, in which the answer is lost
+        (RFC 9112, 9.6)."""
+        if self._awaited is _Awaited.BODY:
+            self._is_ending = True
+        else:
+            self.transport.close()
 
     def _names_its_host(self) -> bool:
         """Whether there is the one header Host that HTTP/1.1 demands (RFC 9112, 3.2): a proxy before us may have taken
@@ -152,7 +168,9 @@ class HttpConnection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """The request is complete. Where it was answered before that, the connection waits for the next one."""
         self._unparsed_bytes = 0
-        if self._is_answering:
+        if self._is_ending:
+            self.transport.close()
+        elif self._is_answering:
             self._awaited = _Awaited.NOTHING
             self._places.asks(self)
         else:
@@ -199,12 +217,12 @@ class HttpConnection(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """The buffer is full: the caller takes nothing, or less than is sent."""
         super().pause_writing()
-        self._taken_by = self.loop.time() + self._limits.write_seconds
+        self.taken_by = self.loop.time() + self._limits.write_seconds
 
     def resume_writing(self) -> None:
         """The buffer has room again."""
         super().resume_writing()
-        self._taken_by = None
+        self.taken_by = None
 
     # --- its end ---------------------------------------------------------------------------------------------------
 
@@ -237,17 +255,26 @@ class HttpConnection(HttpToolsProtocol):
             elif now >= self._due:
                 self.cancel()
             return
-        if self._taken_by is None and self.transport.is_closing():
-            self._taken_by = now + self._limits.write_seconds
-        if self._taken_by is not None and now >= self._taken_by:
-            self._counts.slow_readers += 1
-            self.transport.abort()
+        if self.taken_by is None and self.transport.is_closing():
+            self.taken_by = now + self._limits.write_seconds
+        if self.taken_by is not None and now >= self.taken_by:
+            self.give_up()
         elif self._awaited is not _Awaited.NOTHING and now >= self._due and not self.transport.is_closing():
             if self._awaited is _Awaited.REQUEST and self._is_answering:
                 self._due = now + self._limits.head_seconds  # a stray byte of a caller that waits for its answer
             else:
                 self._counts.slow_requests += 1
                 self.transport.close()
+
+    @property
+    def untaken_bytes(self) -> int:
+        """Bytes of answers that the caller has not taken."""
+        return self.transport.get_write_buffer_size()
+
+    def give_up(self) -> None:
+        """End the connection, whose caller takes too little."""
+        self._counts.slow_readers += 1
+        self.transport.abort()
 
     def make_room(self) -> None:
         """End the connection, so that another caller gets its place."""
@@ -257,6 +284,14 @@ class HttpConnection(HttpToolsProtocol):
         """End the work for a caller that has gone."""
         for task in self.tasks:
             task.cancel()
+
+
+class _Answered:
+    """The transport as the answer to one request has it: ``close`` is the end of the answer."""
+
+    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
+        self.close = close
+        self.write, self.is_closing = transport.write, transport.is_closing
 
 
 def _uris_of(certificate: dict[str, Any]) -> tuple[str, ...]:

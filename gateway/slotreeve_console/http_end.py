@@ -220,10 +220,20 @@ class HttpEnd:
             self._look_at_all()
 
     def _look_at_all(self) -> None:
-        now = asyncio.get_running_loop().time()
+        now, untaken = asyncio.get_running_loop().time(), 0
+        slow = list[HttpConnection]()
         for connection in list(self._state.connections):
             assert isinstance(connection, HttpConnection)
             connection.look(now)
+            untaken += connection.untaken_bytes
+            if connection.taken_by is not None:
+                slow.append(connection)
+        slow.sort(key=lambda one: one.taken_by or now)
+        for connection in slow:
+            if untaken <= self.limits.untaken_bytes:
+                break
+            untaken -= connection.untaken_bytes
+            connection.give_up()
 
     def _date(self) -> None:
         self._state.default_headers = [(b"date", formatdate(usegmt=True).encode())]

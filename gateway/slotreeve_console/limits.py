@@ -24,6 +24,8 @@ class HttpLimits:
         idle_seconds: how long a connection may be kept without a request, after one was answered.
         write_seconds: how long a caller may leave an answer untaken while the buffer for it (64 KiB) is full, or
             the rest of it when the connection is to end. Work for a caller that has gone has as long to end.
+        untaken_bytes: all answers together that their callers have not taken. Beyond that the connections end whose
+            callers have taken too little for the longest time.
     """
 
     connections: int = 64
@@ -32,6 +34,7 @@ class HttpLimits:
     body_seconds: float = 10.0
     idle_seconds: float = 5.0
     write_seconds: float = 10.0
+    untaken_bytes: int = 256 * 1024 * 1024
 
 
 @dataclass

@@ -60,7 +60,7 @@ class Caller:
     @classmethod
     async def of(cls, end: HttpEnd) -> Caller:
         host, _, port = end.address.rpartition(":")
-        return cls(*await asyncio.open_connection(host, int(port), limit=2**22))
+        return cls(*await asyncio.open_connection(host, int(port), limit=2**25))
 
     async def say(self, data: bytes) -> None:
         self.writer.write(data)

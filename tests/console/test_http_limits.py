@@ -142,6 +142,24 @@ def test_a_body_that_is_not_complete_in_time_ends_its_connection(answers_first: 
     play(scenario, replace(WIDE, body_seconds=SOON))
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_an_answer_before_the_body_arrives_although_the_caller_wants_the_end(is_whole: bool) -> None:
+    async def scenario(end: HttpEnd, application: Application) -> None:
+        caller = await Caller.of(end)
+        head = b"POST /other HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 8000000\r\n\r\n"
+        await caller.say(head)
+        await asyncio.sleep(SOON)  # it is answered
+        for _ in range(80 if is_whole else 40):
+            await caller.say(bytes(100_000))
+        answer = await caller.rest()
+        assert b" 200 " in answer
+        assert b"connection: close" in answer.lower()
+        assert end.counters()["http_slow_requests"] == (0 if is_whole else 1)
+        await until(lambda: end.counters()["http_connections"] == 0)
+
+    play(scenario, replace(WIDE, body_seconds=WIDE.body_seconds if is_whole else 5 * SOON))
+
+
 def test_a_body_that_comes_after_its_answer_does_not_keep_a_connection() -> None:
     async def scenario(end: HttpEnd, application: Application) -> None:
         callers = [await Caller.of(end) for _ in range(2)]
@@ -202,6 +220,28 @@ def test_a_reader_that_takes_nothing_is_ended_and_the_work_for_it_too() -> None:
         assert await is_well(end)
 
     play(scenario, replace(WIDE, write_seconds=SOON))
+
+
+def test_answers_that_nobody_takes_are_bounded_together_and_the_slowest_callers_are_ended() -> None:
+    async def scenario(end: HttpEnd, application: Application) -> None:
+        callers = [await Caller.of(end) for _ in range(6)]
+        for caller in callers:
+            caller.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            # The kernel takes some of it, less than half.
+            await caller.say(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 16000000\r\n\r\n" + bytes(16_000_000))
+            await until(lambda: application.at_work == 0)
+        await until(lambda: end.counters()["http_slow_readers"] > 0)
+        await asyncio.sleep(5 * SOON)  # it looks again
+        assert end.counters()["http_slow_readers"] < len(callers), "some have room"
+        for caller in (callers[0], callers[-1]):
+            caller.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        assert len(await callers[0].rest()) < 16_000_000
+        assert len(await callers[-1].answer()) > 16_000_000
+        for caller in callers:
+            caller.writer.close()
+        assert await is_well(end)
+
+    play(scenario, replace(WIDE, idle_seconds=SOON, write_seconds=30.0, untaken_bytes=20_000_000))
 
 
 def test_a_reader_that_takes_little_by_little_is_ended_as_well() -> None:
