@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -55,7 +56,8 @@ class RecordingOutbox:
     """Implements Outbox and MetaOutbox. Peers in ``unreachable`` take nothing that is sent to them.
 
     ``silence`` holds for how many seconds nothing has arrived from a peer; ``unattended`` is for how many seconds the
-    process was frozen. ``has_unread``: something has arrived that was not read. The queues of ``crowded`` have no room.
+    process was frozen, and ``stood_until`` when it stood still last. ``has_unread``: something has arrived that was not
+    read. The queues of ``crowded`` have no room.
     Of work in parts a turn does ``turn_steps`` steps, as far as the clock does not end it before.
     """
 
@@ -66,6 +68,7 @@ class RecordingOutbox:
     unreachable: set[Peer] = field(default_factory=set)
     crowded: set[Peer] = field(default_factory=set)
     unattended: float = 0.0
+    stood_until: float = -math.inf
     silence: dict[Peer, float] = field(default_factory=dict)
     has_unread: bool = False
     turn_steps: int = 1_000_000
@@ -91,6 +94,9 @@ class RecordingOutbox:
 
     def attended(self) -> float:
         return self.time - self.unattended
+
+    def steady_seconds(self) -> float:
+        return self.time - self.stood_until
 
     def denied(self, peer: Peer, reason: str) -> None:
         self.denials.append((peer, reason))

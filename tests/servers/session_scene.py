@@ -59,7 +59,7 @@ class Scene:
             self.writes,
             self.interests,
             self.registrations,
-            Arrivals(self.outbox, self.routes, self.let_in),
+            Arrivals(self.outbox, self.routes, SessionSettings(), self.let_in),
             newer_view_of(self.outbox, node_of("session-1")),
         )
         self.table(1, "data-1")

@@ -9,6 +9,7 @@ from slotreeve_servers.session.clients.arrivals import AT_ONCE, Arrivals
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.clients.places import PLACE_SECONDS
 from slotreeve_servers.session.records.routes import Routes
+from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 
@@ -20,7 +21,7 @@ class Scene:
         self.outbox, self.routes = RecordingOutbox(), Routes()
         self.data = a_peer("data-1", Role.DATA)
         self.routes.opened(self.data)
-        self.arrivals = Arrivals(self.outbox, self.routes, self.let_in)
+        self.arrivals = Arrivals(self.outbox, self.routes, SessionSettings(), self.let_in)
         self.inside: list[str] = []
 
     def let_in(self, client: ConnectedClient) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +44,22 @@ def test_each_tick_adds_the_real_time_since_the_last_one_but_never_more_than_a_s
         reading = twin + min(since_tick, LONGEST_STEP_SECONDS)
         assert clock.now() == pytest.approx(reading)
         assert clock.since(marked_at) == pytest.approx(reading - mark)
+
+
+def test_a_process_is_steady_again_from_the_tick_on_that_came_too_late() -> None:
+    real = RealTime()
+    clock = AttendedClock(real)
+    assert clock.steady_seconds() == math.inf
+    real.seconds += 2 * TICK_SECONDS + 0.01
+    assert clock.steady_seconds() == 0.0, "no tick has told it yet"
+    clock.tick()
+    assert clock.steady_seconds() == 0.0
+    for count in range(1, 4):
+        real.seconds += TICK_SECONDS + 0.09
+        clock.tick()
+        assert clock.steady_seconds() == pytest.approx(count * (TICK_SECONDS + 0.09))
+    real.seconds += 5.0
+    assert clock.steady_seconds() == 0.0
 
 
 def test_the_lag_is_the_largest_of_the_last_seconds_and_the_time_not_counted_is_summed_up() -> None:

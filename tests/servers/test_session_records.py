@@ -27,6 +27,7 @@ from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.session.records.leaders import add_tombstones
 from slotreeve_servers.session.records.registrations import MOST_RECORDS, TOMBSTONE_SECONDS
 from slotreeve_servers.session.records.routes import Routes
+from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.recording_outbox import a_peer, deliver
 from tests.servers.session_scene import LEADER, OTHER, SERVICE, Scene, record
@@ -429,3 +430,24 @@ def test_a_leader_that_asks_for_delivery_is_answered_once_the_records_are_stored
     assert scene.outbox.take("replied") == []
     scene.accept()
     assert len(scene.outbox.take("replied")) == 1
+
+
+def test_a_mark_waits_for_those_who_came_while_the_server_stood_still_and_a_proof_does_not() -> None:
+    scene = Scene()
+    scene.outbox.stood_until = scene.outbox.time
+    linger = SessionSettings().linger_seconds
+
+    def answered() -> int:
+        scene.outbox.end_turn()
+        return len(scene.outbox.take("replied"))
+
+    deliver(scene.outbox, scene.leaders.handlers, LEADER, Confirm([]))
+    assert answered() == 1
+    deliver(scene.outbox, scene.leaders.handlers, LEADER, Confirm([SlotEpoch(0, 1)]))
+    scene.outbox.advance(0.9 * linger)
+    assert answered() == 0
+    scene.outbox.stood_until = scene.outbox.time
+    scene.outbox.advance(0.9 * linger)
+    assert answered() == 0, "it stood still once more"
+    scene.outbox.advance(0.5 * linger)
+    assert answered() == 1

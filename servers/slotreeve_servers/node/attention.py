@@ -6,6 +6,7 @@ others must not count that time: otherwise it would find every one of them silen
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 
@@ -39,6 +40,7 @@ class AttendedClock:
         # Begin and end of each time that is not counted, oldest first.
         self._gaps: deque[tuple[float, float]] = deque(maxlen=KEPT_GAPS)
         self._lags: deque[tuple[float, float]] = deque()
+        self._stood_until = -math.inf
         self.lag = Timing()
 
     def tick(self) -> None:
@@ -50,6 +52,8 @@ class AttendedClock:
             self._missed += now - counted_until
         lag = max(0.0, now - self._ticked_at - TICK_SECONDS)
         self.lag.took(lag)
+        if lag > TICK_SECONDS:
+            self._stood_until = now
         self._lags.append((now, lag))
         while self._lags[0][0] < now - LAG_WINDOW_SECONDS:
             self._lags.popleft()
@@ -58,6 +62,12 @@ class AttendedClock:
     def now(self) -> float:
         """Attended seconds."""
         return min(self._real(), self._ticked_at + LONGEST_STEP_SECONDS) - self._missed
+
+    def steady_seconds(self) -> float:
+        """For how long the process has run without standing still: real seconds since a tick came more than a tick too
+        late; 0 where the next one is so late already."""
+        now = self._real()
+        return 0.0 if now - self._ticked_at > 2 * TICK_SECONDS else now - self._stood_until
 
     def since(self, moment: float) -> float:
         """Attended seconds since ``moment``, a reading of the real clock."""

@@ -108,6 +108,10 @@ class Outbox(Protocol):
         """Seconds on a clock that stands still while this process is frozen or gets no processor. Deadlines that are
         held against others use it, see :class:`slotreeve_servers.node.attention.AttendedClock`."""
 
+    def steady_seconds(self) -> float:
+        """For how long this process has run without standing still, see
+        :meth:`slotreeve_servers.node.attention.AttendedClock.steady_seconds`."""
+
     def silent_for(self, peer: Peer) -> float:
         """Attended seconds since the last packet of the peer arrived; infinite if it has gone."""
 

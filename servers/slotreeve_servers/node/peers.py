@@ -57,7 +57,7 @@ class Peers:
         self.listener: Listener | None = None
         self.attention = AttendedClock(clock.now)
         self.now, self.reached, self.wall_ms = clock.now, clock.reached, clock.wall_ms
-        self.attended = self.attention.now
+        self.attended, self.steady_seconds = self.attention.now, self.attention.steady_seconds
         self.pace = PacedWork(self).run
         self.denials = Denials(self.after, self.note_denial)
         self.history: ServerHistory | None = None

@@ -130,7 +130,7 @@ class SessionCore:
             outbox, self.interests.subscribe, self.interests.unsubscribe, self.registrations.slot, self._limits
         )
         self._sessions = SessionList(outbox)
-        self._arrivals = Arrivals(outbox, self.routes, self._sessions.send_to)
+        self._arrivals = Arrivals(outbox, self.routes, rules, self._sessions.send_to)
         newer_view = NewerView(outbox, self.membership)
         self.leaders = SlotLeaders(
             outbox, self.routes, self.writes, self.interests, self.registrations, self._arrivals, newer_view

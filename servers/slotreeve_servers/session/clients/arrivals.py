@@ -13,10 +13,12 @@ from functools import partial
 
 from slotreeve_protocol.slot_messages import Presence
 
+from slotreeve_servers.node.attention import TICK_SECONDS
 from slotreeve_servers.node.outbox import Outbox, Peer, TurnEnd, send_to_all
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.clients.places import Places
 from slotreeve_servers.session.records.routes import Routes
+from slotreeve_servers.session.settings import SessionSettings
 
 AT_ONCE = 32
 """So many clients may send their records again at the same time."""
@@ -29,8 +31,10 @@ class Arrivals:
         let_in: is called with each client that may send from now on.
     """
 
-    def __init__(self, outbox: Outbox, routes: Routes, let_in: Callable[[ConnectedClient], None]) -> None:
-        self._outbox, self._routes = outbox, routes
+    def __init__(
+        self, outbox: Outbox, routes: Routes, rules: SessionSettings, let_in: Callable[[ConnectedClient], None]
+    ) -> None:
+        self._outbox, self._routes, self._rules = outbox, routes, rules
         # By client id: the connections that arrive.
         self._arriving: dict[str, set[ConnectedClient]] = {}
         self._places = Places(outbox, AT_ONCE, let_in)
@@ -94,6 +98,15 @@ class Arrivals:
         arriving.discard(client)
         if not arriving and self._arriving.pop(client_id, None) is not None:
             self._tell_of(client_id)
+
+    def when_come(self, action: Callable[[], None]) -> None:
+        """Act once the clients have come in that came while this process stood still: for that they have as long as a
+        client has that comes back to a server, from the moment at which it went on."""
+        left = self._rules.linger_seconds - self._outbox.steady_seconds()
+        if left > 0:
+            self._outbox.after(max(left, TICK_SECONDS), partial(self.when_come, action))
+        else:
+            action()
 
     # --- the data servers are told -----------------------------------------------------------------------------------
 
