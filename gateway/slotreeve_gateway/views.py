@@ -62,6 +62,7 @@ class ServiceView:
         self._seen: tuple[int, ...] = ()
         self._late: frozenset[str] = frozenset()
         self._made: dict[Hashable, object] = {}
+        self._yielded = ""
         self._names = (data_info_id, beside) if beside else (data_info_id,)
         self._subscriptions: tuple[Subscription, ...] = ()
         for name in self._names:
@@ -114,12 +115,15 @@ class ServiceView:
 
         Raises:
             As :meth:`ready`, once nothing changes any more.
+            Backpressure: the view has been closed in favour of another service.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         self._waiting += 1
         try:
             while self.index <= after:
+                if self._yielded:
+                    raise Backpressure(self._yielded)
                 for subscription in self._subscriptions if self.has_ended else ():
                     await subscription.ready()  # it says why
                 if not await self._waiters.wait(deadline - loop.time()):
@@ -179,6 +183,11 @@ class ServiceView:
             ) from None
         if not self.index:
             self._changed()  # its callback comes with a later turn of the loop
+
+    def yields(self, why: str) -> None:
+        """Another service is watched instead. ``why`` is told to those who hold this view and wait."""
+        self._yielded = why
+        self.close()
 
     def close(self) -> None:
         """Nobody asks any more, or nothing changes any more, which is told to those who wait."""
@@ -256,13 +265,16 @@ class Views:
             self._asked[key] = self._asked.pop(key)  # those that are waited for are looked at again after all others
             if (view.index or view.has_ended) and not view.is_waited_for:
                 del self._asked[key]
-                self._views.pop(key).close()
+                self._views.pop(key).yields(self._full())
                 return True
         return False
 
+    def _full(self) -> str:
+        return f"{self.most} services are watched already (gateway.most_services); try again later"
+
     def _new(self, key: tuple[str, str]) -> ServiceView:
         if len(self._views) >= self.most and not self._close_one():
-            raise Backpressure(f"{self.most} services are watched already (gateway.most_services); try again later")
+            raise Backpressure(self._full())
         view = self._views[key] = ServiceView(self._watcher, key[0], self._overrides, key[1])
         return view
 

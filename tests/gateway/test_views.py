@@ -208,6 +208,19 @@ def test_where_there_are_too_many_the_one_asked_for_the_longest_ago_makes_room_u
     with_cluster(body)
 
 
+def test_who_holds_a_view_that_made_room_is_told_why_nothing_changes_in_it() -> None:
+    async def body(cluster: SimulatedCluster) -> None:
+        registry = SimulatedGateway(cluster, "gateway-1", most_services=2).registry
+        held = await registry.view("a")
+        for name in ("b", "c"):
+            await registry.view(name)
+        with pytest.raises(Backpressure, match=r"2 services are watched already \(gateway\.most_services\)"):
+            await held.changed(held.index, seconds=5)
+        assert (await registry.view("a")).index >= held.index
+
+    with_cluster(body)
+
+
 def test_one_service_under_its_short_and_its_whole_name_is_watched_once() -> None:
     async def body(cluster: SimulatedCluster) -> None:
         gateway = SimulatedGateway(cluster, "gateway-1")
