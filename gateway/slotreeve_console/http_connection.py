@@ -23,6 +23,7 @@ MOST_HEADERS = 100
 MOST_PIPELINED = 16
 """Requests that a caller may send ahead of the answer to the first one."""
 _OFFER = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
+_PLAIN = object()
 _BAD, _TOO_LARGE = 400, 431
 _PHRASES = {_BAD: b"Bad Request", _TOO_LARGE: b"Request Header Fields Too Large"}
 _BUSY = b'{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"too many connections"}'
@@ -268,8 +269,11 @@ class HttpConnection(HttpToolsProtocol):
 
     @property
     def untaken_bytes(self) -> int:
-        """Bytes of answers that the caller has not taken."""
-        return self.transport.get_write_buffer_size()
+        """Bytes of answers that the caller has not taken. A transport of TLS counts only what is not encrypted yet; the
+        rest waits in the one below it, which it forgets when it is closed twice (Python 3.11)."""
+        tls: Any = getattr(self.transport, "_ssl_protocol", _PLAIN)
+        carrier = self.transport if tls is _PLAIN else getattr(tls, "_transport", None)
+        return carrier.get_write_buffer_size() if carrier is not None else 0
 
     def give_up(self) -> None:
         """End the connection, whose caller takes too little."""

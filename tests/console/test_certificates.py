@@ -228,3 +228,43 @@ def test_files_that_could_not_be_read_are_read_once_they_can_although_they_did_n
     assert len([record for record in caplog.records if "Too many open files" in record.message]) == 1
     certificates.look_again()
     assert certificates.context is not first
+
+
+def test_over_tls_early_answers_arrive_and_the_end_stops_whatever_was_closed_twice(files: Files) -> None:
+    async def main() -> None:
+        end = await serving(Certificates(files.of), head_seconds=5.0)
+        host, _, port = end.address.rpartition(":")
+        for _ in range(5):
+            reader, writer = await asyncio.open_connection(host, int(port), ssl=files.trusting())
+            writer.write(b"POST /none HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3000000\r\n\r\n")
+            for _ in range(30):
+                writer.write(bytes(100_000))
+                await writer.drain()
+            assert (await reader.read()).startswith(b"HTTP/1.1 404 ")
+            for connection in list(end._state.connections):
+                connection.transport.close()
+                connection.transport.close()
+            await asyncio.sleep(0)
+        await end.stop()
+
+    asyncio.run(main())
+
+
+def test_over_tls_answers_that_nobody_takes_are_bounded_together(files: Files) -> None:
+    async def main() -> None:
+        limits = replace(PAGES, idle_seconds=0.2, write_seconds=30.0, untaken_bytes=20_000_000)
+        application = Starlette(routes=[Route("/", lambda _: PlainTextResponse(bytes(16_000_000)))])
+        end = HttpEnd(application, "127.0.0.1:0", limits=limits, certificates=Certificates(files.of))
+        await end.start()
+        callers = [await Caller.of(end, files.trusting()) for _ in range(5)]
+        for caller in callers:
+            caller.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            caller.writer.write(GET)
+        async with asyncio.timeout(20.0):
+            await until(lambda: end.counters()["http_slow_readers"] > 0)
+        assert end.counters()["http_slow_readers"] < len(callers)
+        for caller in callers:
+            caller.writer.transport.abort()
+        await end.stop()
+
+    asyncio.run(main())
