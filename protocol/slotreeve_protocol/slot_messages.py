@@ -80,7 +80,8 @@ class Confirm(Message, frozen=True, tag=55):
 
     A data server answers for each slot: Accept where it leads the slot under this epoch; or where it follows it under
     this epoch by the table of ``table_epoch`` or a newer one, and has everything that its leader streamed. A session
-    server answers once everything that now waits or is in flight for these slots is stored, and names no slot.
+    server answers once everything that now waits or is in flight for these slots is stored, and names no slot. With
+    ``arrivals`` it first lets those clients come in that tried to connect while it stood still.
 
     ``revision``, in question and answer: of the newest view that the sender has. Whoever has an older one asks for it
     (GetNewerView). Reply: Answers.
@@ -89,6 +90,7 @@ class Confirm(Message, frozen=True, tag=55):
     slots: list[SlotEpoch]
     table_epoch: int = 0
     revision: int = 0
+    arrivals: bool = False
 
 
 class Known(msgspec.Struct, array_like=True, frozen=True):

@@ -111,3 +111,31 @@ async def test_a_herd_that_comes_to_slow_session_servers_opens_one_connection_fo
         assert asyncio.get_running_loop().time() > began + 0.25, "some clients must wait longer than for a sign of life"
         assert len(dialled) == CLIENTS
         assert {client.statistics().reconnections for client in clients} == {1}
+
+
+@simulated
+async def test_a_goodbye_does_not_wait_for_a_session_server_that_stands_still_again_and_again(
+    rng: random.Random,
+) -> None:
+    async with SimulatedCluster(rng, session=3) as cluster:
+        provider, consumer = cluster.client("session-1", name="provider"), cluster.client("session-1", name="consumer")
+        subscription = consumer.subscribe(SERVICES[0], lambda _: None)
+        publication = provider.publish(SERVICES[0], "here")
+        await cluster.until(lambda: len(subscription.instances) == 1, "the consumer sees the provider", 20)
+
+        async def stand_still() -> None:
+            while True:
+                cluster.freeze("session-3")
+                await asyncio.sleep(0.25)
+                cluster.thaw("session-3")
+                await asyncio.sleep(0.1)
+
+        standing = asyncio.create_task(stand_still())
+        await asyncio.sleep(2)
+        publication.unpublish()
+        await cluster.until(lambda: not subscription.instances, "the consumer sees it leave", 0.3, poll_seconds=0.01)
+        provider.publish(SERVICES[0], "here")
+        await cluster.until(lambda: len(subscription.instances) == 1, "the consumer sees the provider again", 20)
+        await provider.close()
+        await cluster.until(lambda: not subscription.instances, "the consumer sees it leave", 0.3, poll_seconds=0.01)
+        standing.cancel()

@@ -511,6 +511,14 @@ def test_a_session_server_that_does_not_answer_is_asked_again_and_not_for_ever()
     assert scene.left == []
 
 
+@pytest.mark.parametrize("says_so", [True, False])
+def test_a_mark_asks_for_those_who_come_late_only_where_a_client_was_lost(says_so: bool) -> None:
+    scene = departing(says_so)
+    scene.outbox.advance(GATHER_SECONDS)
+    marks = [request.message for request in scene.outbox.requests if isinstance(request.message, Confirm)]
+    assert marks == [Confirm([SlotEpoch(0, 1)], arrivals=not says_so)] * 2
+
+
 def test_where_a_session_server_did_not_answer_a_lost_client_has_the_grace_once_more() -> None:
     scene = departing(says_so=False)
     scene.outbox.advance(GATHER_SECONDS)

@@ -432,7 +432,7 @@ def test_a_leader_that_asks_for_delivery_is_answered_once_the_records_are_stored
     assert len(scene.outbox.take("replied")) == 1
 
 
-def test_a_mark_waits_for_those_who_came_while_the_server_stood_still_and_a_proof_does_not() -> None:
+def test_a_mark_for_lost_clients_waits_for_those_who_came_while_the_server_stood_still_and_others_do_not() -> None:
     scene = Scene()
     scene.outbox.stood_until = scene.outbox.time
     linger = SessionSettings().linger_seconds
@@ -441,14 +441,15 @@ def test_a_mark_waits_for_those_who_came_while_the_server_stood_still_and_a_proo
         scene.outbox.end_turn()
         return len(scene.outbox.take("replied"))
 
-    deliver(scene.outbox, scene.leaders.handlers, LEADER, Confirm([]))
-    assert answered() == 1
-    deliver(scene.outbox, scene.leaders.handlers, LEADER, Confirm([SlotEpoch(0, 1)]))
+    for other in (Confirm([]), Confirm([SlotEpoch(0, 1)])):
+        deliver(scene.outbox, scene.leaders.handlers, LEADER, other)
+        assert answered() == 1, "a proof, and a mark for goodbyes and leases"
+    deliver(scene.outbox, scene.leaders.handlers, LEADER, Confirm([SlotEpoch(0, 1)], arrivals=True))
     scene.outbox.advance(0.9 * linger)
     assert answered() == 0
     scene.outbox.stood_until = scene.outbox.time
     scene.outbox.advance(0.2 * linger)
     assert answered() == 1, "it stood still once more, and others wait"
     scene.outbox.advance(linger)
-    deliver(scene.outbox, scene.leaders.handlers, LEADER, Confirm([SlotEpoch(0, 1)]))
+    deliver(scene.outbox, scene.leaders.handlers, LEADER, Confirm([SlotEpoch(0, 1)], arrivals=True))
     assert answered() == 1, "it has run for long enough"

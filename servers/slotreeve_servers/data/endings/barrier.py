@@ -24,7 +24,9 @@ class Barrier:
     """One mark to every session server, for what it has on its way for these slots. :meth:`ask` begins.
 
     Args:
-        needs_view: it passes by a view that is not old only: a session server may have joined, and a client be there.
+        lost: registrations of lost clients are among those that may end. Then the round passes only where the view is
+            not old, because a session server may have joined and a client be there; and a session server that stood
+            still answers after the clients that tried to connect meanwhile.
         longest_seconds: after so long it passes, whoever has not answered.
         passed: called when the round is over, with whether every session server at which clients may have been at any
             time in this round has answered. Where one has not, a client may be waiting to be let in there.
@@ -35,12 +37,12 @@ class Barrier:
         outbox: Outbox,
         sessions: SessionServers,
         slots: Iterable[SlotEpoch],
-        needs_view: bool,
+        lost: bool,
         longest_seconds: float,
         passed: Callable[[bool], None],
     ) -> None:
         self._outbox, self._sessions, self._passed = outbox, sessions, passed
-        self._mark, self._needs_view = Confirm(list(slots)), needs_view
+        self._mark, self._needs_view = Confirm(list(slots), arrivals=lost), lost
         self._ends_at = outbox.attended() + longest_seconds
         self._seen, self._asked, self._answered = set[str](), set[str](), set[str]()
         self._is_over = False

@@ -120,10 +120,10 @@ class EndingRounds:
             return
         self._asked, self._gathered = self._gathered, {}
         rows = {ending.slot.slot.id: ending.slot.slot for ending in self._asked}
-        needs_view = any(isinstance(ending, LostRecord) and not ending.said for ending in self._asked)
+        lost = any(isinstance(ending, LostRecord) and not ending.said for ending in self._asked)
         slots = [SlotEpoch(number, row.leader_epoch) for number, row in sorted(rows.items())]
         seconds, passed = self._states.grace_seconds, self._marks_are_back
-        self._barrier = Barrier(self._outbox, self._sessions, slots, needs_view, seconds, passed)
+        self._barrier = Barrier(self._outbox, self._sessions, slots, lost, seconds, passed)
         self._barrier.ask()
 
     def _marks_are_back(self, is_complete: bool) -> None:

@@ -19,8 +19,6 @@ from slotreeve_servers.session.clients.places import Places
 from slotreeve_servers.session.records.routes import Routes
 from slotreeve_servers.session.settings import SessionSettings
 
-LONGEST_COMING_SECONDS = 1.0
-"""However long the linger is, clients that came while this process stood still have so long to come in."""
 AT_ONCE = 32
 """So many clients may send their records again at the same time."""
 
@@ -104,7 +102,7 @@ class Arrivals:
         """Act once the clients have come in that came while this process stood still: for that they have as long as a
         client has that comes back to a server, from the moment at which it went on. A process that stands still again
         and again acts after that time, too: the ends of other clients wait for it."""
-        left = min(self._rules.linger_seconds, LONGEST_COMING_SECONDS) - self._outbox.steady_seconds()
+        left = self._rules.linger_seconds - self._outbox.steady_seconds()
         if left > 0:
             self._outbox.after(left, action)
         else:

@@ -137,11 +137,13 @@ class SlotLeaders:
         self._newer_view.heard(peer, message.revision)
         confirm = partial(self._outbox.reply, request, Answers([], self._newer_view.revision))
         if message.slots:
-            # What a client has sent and this server has not read yet is on its way too; and so is a client that tried
-            # to connect while this process stood still.
+            # What a client has sent and this server has not read yet is on its way too.
             slots = [asked.slot for asked in message.slots]
-            stored = partial(self._writes.when_stored, slots, confirm)
-            self._arrivals.when_come(partial(self._outbox.when_read, stored))
+            read = partial(self._outbox.when_read, partial(self._writes.when_stored, slots, confirm))
+            if message.arrivals:
+                self._arrivals.when_come(read)
+            else:
+                read()
         else:
             confirm()
 
