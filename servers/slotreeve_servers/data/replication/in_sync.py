@@ -140,7 +140,6 @@ class InSync:
 
     def closed(self, peer: Peer) -> None:
         """The connection to a holder has ended."""
-        self._asked.discard(peer)
         self._silent.discard(peer)
         for copies in self._copies.values():
             copies.forget(peer)
