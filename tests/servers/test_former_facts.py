@@ -24,6 +24,7 @@ from slotreeve_protocol.slot_messages import (
     SlotDifference,
     SlotDigests,
 )
+from slotreeve_servers.data.endings.ending import LostRecord
 from slotreeve_servers.data.endings.sessions import SessionServers
 from slotreeve_servers.data.replication.following import SlotFollowing
 from slotreeve_servers.data.slots.slots import HeldSlots
@@ -39,6 +40,7 @@ from slotreeve_transport_memory.transport import MemoryTransport
 from tests.servers.core_scenes import SessionScene
 from tests.servers.core_scenes import record as session_record
 from tests.servers.endings_scene import SESSION_1, SESSION_2, EndingsScene
+from tests.servers.endings_scene import record as held_record
 from tests.servers.node_scene import play
 from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver
 from tests.servers.test_arranger import even, reported, servers
@@ -314,3 +316,21 @@ def test_an_answer_about_older_numbers_of_members_is_not_the_newest_view() -> No
     assert newest_view.above(Newest("data-2", 9, 9), old, nodes[::-1], peers) is None, "data-2 has not answered"
     outbox.answer(newest)
     assert newest_view.above(Newest("data-2", 9, 9), old, nodes[::-1], peers) == newest
+
+
+def test_a_return_of_a_former_absence_counts_no_more_although_something_else_waits_all_the_while() -> None:
+    scene = EndingsScene(clients=2)
+    held = held_record("held", 5, session=SESSION_2)
+    scene.put(held)
+    scene.session_dies()
+    scene.until(1.0)
+    scene.comes_back(0)
+    scene.freeze(True)
+    scene.endings.lost([LostRecord(scene.slot, held)])
+    scene.links_again(SESSION_1)
+    scene.view(SESSION_1, SESSION_2)
+    scene.put(held_record("again", 1))
+    scene.until(300.0)
+    scene.freeze(False)
+    scene.session_dies()
+    assert "again" in scene.ended(301.0 + scene.endings.grace_seconds), "nobody has come back since it died once more"

@@ -218,6 +218,7 @@ class Endings:
                 self.move(next(iter(self._by_process[process_id])), EndingEvent.SENT_AGAIN)
                 yield  # meanwhile it may be gone once more, which drops what is left of its former absence
             self._back.discard(process_id)
+            self._last_return.pop(process_id, None)
 
     def table_changed(self) -> None:
         """The slots that this server leads are others: what it holds of former ones concerns their next leaders."""
