@@ -252,7 +252,9 @@ class ClientCore:
             self._wake()
 
     def received(self, message: Message) -> None:
-        """The session server sent a message."""
+        """The session server sent a message. What comes while the client says goodbye concerns nobody."""
+        if self.closed:
+            return
         if isinstance(message, Push):
             self._pushed(message)
         elif isinstance(message, Published):
@@ -273,7 +275,7 @@ class ClientCore:
     def received_from_former(self, message: Message) -> None:
         """The session server that the client is leaving sent a message. Its pushes count until the new one has
         confirmed the subscription. Its acknowledgements do not count: it has an older incarnation of the records."""
-        if isinstance(message, Push):
+        if isinstance(message, Push) and not self.closed:
             watched = self.services.by_key.get((message.data_info_id, message.scope))
             if watched is None or self.wants.is_confirmed((message.data_info_id, message.scope)):
                 return

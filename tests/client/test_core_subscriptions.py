@@ -245,6 +245,19 @@ def test_a_closed_core_refuses_every_call_and_ends_what_there_is() -> None:
     assert not subscription.is_ready
 
 
+def test_a_push_that_arrives_while_the_client_says_goodbye_concerns_nobody() -> None:
+    shell = Shell()
+    shell.connect(1)
+    seen: list[Subscription] = []
+    subscription = shell.subscribe(seen=seen)
+    shell.sent()
+    shell.core.close()
+    late = push([provider("q", encode_instance(Instance("10.0.0.1", 80)))], 1)
+    shell.core.received(late)
+    shell.core.received_from_former(late)
+    assert (subscription.is_ready, seen) == (False, [])
+
+
 # --- overrides of instances ------------------------------------------------------------------------------------------
 
 
