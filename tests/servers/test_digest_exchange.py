@@ -447,3 +447,15 @@ def test_of_many_leaders_that_have_gone_the_oldest_ends_are_forgotten() -> None:
     ends("one more")
     assert scene.leaders.last_sign(oldest) is None
     assert scene.leaders.last_sign(twice) == scene.outbox.now() - 1.0
+
+
+def test_a_slot_that_is_added_while_an_answer_is_on_the_way_does_not_go_on_after_that_answer() -> None:
+    outbox, side = RecordingOutbox(), CountingSide(Progress.ON)
+    exchange = DigestExchange(outbox, PEER, side)
+    exchange.add([4])
+    exchange.add([4])  # it has another table
+    position = ComparedUpTo("s", 0, 0)
+    outbox.answer(Compared([SlotDifference(4, Access.ACCEPT, 1, False, {"s": []}, upto=position)]))
+    (request,) = outbox.requests
+    assert isinstance(request.message, Compare)
+    assert request.message.slots[0].after == START

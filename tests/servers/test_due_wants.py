@@ -201,3 +201,18 @@ def test_a_name_that_no_service_can_have_is_reported_and_the_others_are_subscrib
     assert "'bad' is no data info id" in told[0].reason
     assert "2 subscriptions of a are refused; the first: 'bad' is no data info id" in caplog.text
     assert len(caplog.records) == 1
+
+
+def test_of_a_client_whose_wants_have_waited_nothing_is_kept_once_it_has_gone() -> None:
+    scene = Scene()
+    client = ConnectedClient(a_peer("d", Role.CLIENT))
+    scene.clients.append(client)
+    scene.outbox.has_unread = True
+    for number in range(3):
+        scene.want(3, f"s{number}")
+    scene.turns()
+    scene.want(3, "last")
+    scene.due.forget(client)
+    scene.turns()
+    assert len(scene.log) == 3
+    assert not scene.due._numbers

@@ -334,3 +334,16 @@ def test_a_return_of_a_former_absence_counts_no_more_although_something_else_wai
     scene.freeze(False)
     scene.session_dies()
     assert "again" in scene.ended(301.0 + scene.endings.grace_seconds), "nobody has come back since it died once more"
+
+
+def test_nobody_waits_for_a_learner_that_was_ready_once_a_newer_table_leaves_it_out() -> None:
+    scene = Scene()
+    scene.follows(LEARNER)
+    for _ in range(2):
+        scene.outbox.answer(YES, kind=Confirm)
+        scene.outbox.end_turn()
+    assert [report.ready for report in scene.reports()] == [["data-2"]]
+    scene.keep([terms("a")])
+    assert not scene.is_acknowledged(), "the report binds under this table"
+    scene.row((), (), epoch=2)
+    assert scene.is_acknowledged(), "by the newer table it holds the slot no more"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from slotreeve.errors import ConnectionLost, RequestTimeout
+from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.codec import encode_message
 from slotreeve_protocol.datum_copy import DatumCopy, Fit
 from slotreeve_protocol.general_messages import Done
@@ -287,3 +288,32 @@ def test_after_each_proof_there_is_room_for_as_many_services_as_before(monkeypat
             scene.outbox.answer(Done(), kind=Confirm)
     assert len(rounds) > 2
     assert 2 * min(rounds[:-1]) > max(rounds[:-1]), "about as many after each proof"
+
+
+def test_a_session_server_whose_subscribers_change_for_ever_leaves_nothing_behind() -> None:
+    scene = Scene()
+    scene.slot.compared.add(SESSION_1.process_id)
+    for number in range(100):
+        scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known(f"s{number}", 0, 0)], []))
+        scene.changed()
+        scene.interests.declare(SESSION_1, SlotInterest(0, 1, [], [f"s{number}"]))
+    assert scene.slot.tracked == {}
+    assert not scene.slot.watched.get(SESSION_1)
+
+
+def test_a_large_service_is_sent_anew_where_its_slot_is_led_anew_while_its_parts_are_on_their_way() -> None:
+    scene = Scene()
+    receiver = Receiver(scene)
+    large_service(scene)
+    receiver.take()
+    scene.slots.apply(SlotTable(2, (Slot(0, "data-1", 2, ("data-2",)),)))
+    scene.put(record("found by a comparison"))
+    scene.slot.serve()
+    scene.slot.compared.add(SESSION_1.process_id)
+    scene.interests.declare(SESSION_1, SlotInterest(0, 2, [Known("s", 0, 0)], []))
+    scene.outbox.end_turn()
+    while scene.outbox.requests:
+        scene.outbox.answer(Done())
+    receiver.take()
+    assert receiver.holds_all()
+    assert receiver.copy.version == scene.slot.tracked["s"].version

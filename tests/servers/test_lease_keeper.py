@@ -588,3 +588,17 @@ def test_what_is_due_waits_while_its_slot_does_not_serve() -> None:
     leader.core.slots.held[0].serving = True
     leader.pass_time(1.0)
     assert leader.leases == set()
+
+
+def test_a_view_that_an_answer_confirms_late_is_as_old_as_the_question() -> None:
+    scene = Leader()
+    scene.is_granted = False
+    while not any(isinstance(request.message, Heartbeat) for request in scene.outbox.requests):
+        scene.outbox.advance(0.1)
+    scene.outbox.advance(BEAT)
+    scene.outbox.answer(LeaseGranted(1, 5.0, None), kind=Heartbeat)
+    asked_at = scene.core.membership.granted_at
+    assert scene.outbox.time - asked_at >= BEAT
+    sessions = scene.core._sessions
+    assert sessions.is_current(asked_at + 1.4 * BEAT)
+    assert not sessions.is_current(asked_at + 1.6 * BEAT)

@@ -167,3 +167,19 @@ def test_a_data_server_tells_its_loads_to_the_meta_leader_until_a_heartbeat_is_g
         answered(reply, None if reply is not None else RequestTimeout("no answer"))
         core.membership.handlers.messages[LeaderIs](META, LeaderIs(1, "meta-1", None))
     assert not told(30.0)
+
+
+def test_a_load_that_one_meta_leader_was_not_told_any_more_is_told_to_the_next_one_as_it_is_now() -> None:
+    scene = LoadScene(2 * MOST_LOADS + 1)
+    last = 2 * MOST_LOADS
+    scene.told(WINDOW_SECONDS)
+    for _ in range(2):
+        scene.told()
+    scene.loads.next_part(LedTerm("meta-2@1", 2))  # it is told all of them in three parts
+    scene.write(last, 5_000)
+    scene.outbox.advance(WINDOW_SECONDS)
+    assert last not in scene.loads.next_part(LedTerm("meta-2@1", 2))
+    told = dict[int, SlotLoad]()
+    for _ in range(3):
+        told |= scene.loads.next_part(LedTerm("meta-3@1", 3))
+    assert told[last].records == 5_000

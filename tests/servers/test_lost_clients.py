@@ -442,3 +442,13 @@ def test_of_a_session_process_that_is_gone_it_is_not_kept_which_connection_told(
     scene.session_dies()
     scene.until(10.0)
     assert SESSION_1.process_id not in scene.lost_clients._telling
+
+
+def test_what_was_reported_and_then_found_missing_by_a_comparison_is_told_as_over() -> None:
+    scene = Scene()
+    scene.tell(SESSION_2, ["a"])
+    scene.report(record("a"))
+    scene.endings.lost([LostRecord(scene.slot, record("a"))])
+    scene.tell(SESSION_2, arrived=["a"])
+    assert scene.live(1.0) == []
+    assert scene.told_over() == ["a-1"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from slotreeve.keys import Principal
 from slotreeve.model.nodes import Role
 from slotreeve_servers.node.outbox import Peer
 
@@ -50,3 +51,21 @@ def test_an_id_is_free_again_when_its_client_has_gone() -> None:
     closed(scene)
     come(scene, "10.0.0.2:2", life=2)
     assert closed(scene) == []
+
+
+def test_an_id_is_free_for_the_next_process_where_the_former_one_was_one_connection_too_many() -> None:
+    scene = SessionScene(most_connections_of_key=1)
+
+    def with_key(name: str, life: int = 1) -> Peer:
+        proven = Principal("shop", Role.CLIENT, "k" * 40)
+        peer = Peer(name, Role.CLIENT, f"{name}@{life}", "10.0.0.1:1", proven=proven)
+        scene.core.opened(peer)
+        return peer
+
+    first, refused = with_key("client-0"), with_key("client-1")
+    scene.core.closed(refused, "one too many")
+    scene.core.closed(first, "gone")
+    closed(scene)
+    again = with_key("client-1", life=2)
+    assert closed(scene) == []
+    assert list(scene.core.clients) == [again]

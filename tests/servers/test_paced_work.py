@@ -121,3 +121,10 @@ def test_every_step_of_every_work_is_done_once_and_in_its_order_wherever_turns_e
     for number, (count, _) in enumerate(works):
         mine = [step for step in scene.log if step.startswith(f"{number}:")]
         assert mine == [f"{number}:{step}" for step in range(count)]
+
+
+def test_a_work_whose_steps_take_a_whole_turn_holds_up_no_other() -> None:
+    scene = Scene(step_seconds=2 * TURN_SECONDS)
+    scene.outbox.pace(scene.work, "a", 100)
+    scene.outbox.pace(scene.work, "b", 2)
+    assert [scene.turn() for _ in range(4)] == [["a0"], ["b0"], ["a1"], ["b1"]]

@@ -56,6 +56,8 @@ from tests.servers.endings_scene import EndingsScene
 from tests.servers.meta_scene import TOOL
 from tests.servers.meta_scene import Scene as MetaScene
 from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver
+from tests.servers.session_scene import SERVICE as WANTED
+from tests.servers.session_scene import Scene
 from tests.servers.test_digest_exchange import PEER, CountingSide, asked
 from tests.servers.test_in_sync import LEARNER, ready
 from tests.servers.test_in_sync import Scene as LeaderScene
@@ -352,3 +354,28 @@ def test_patient_work_that_raises_begins_anew_after_a_while_too() -> None:
         scene.turn()
     scene.outbox.advance(AGAIN_SECONDS)
     assert scene.log == ["a", "b"]
+
+
+def test_an_end_of_interest_that_was_refused_is_not_sent_again_where_somebody_has_subscribed_since() -> None:
+    scene, slot = Scene(), len(WANTED) % 2
+    first, second = scene.client("first"), scene.client("second")
+
+    def declared(access: Access) -> list[tuple[list[str], list[str]]]:
+        scene.outbox.end_turn()
+        found = []
+        for request in [r for r in scene.outbox.requests if isinstance(r.message, DeclareInterest)]:
+            assert isinstance(request.message, DeclareInterest)
+            found += [([k.data_info_id for k in i.wanted], list(i.unwanted)) for i in request.message.interests]
+            scene.outbox.answer(Answers([SlotAnswer(slot, access, 1)]), kind=DeclareInterest)
+        return found
+
+    scene.interests.subscribe(first, Want(WANTED, Scope.DATA_CENTER), slot)
+    assert declared(Access.ACCEPT) == [([WANTED], [])]
+    scene.interests.unsubscribe(first, WANTED)
+    scene.outbox.end_turn()
+    scene.interests.subscribe(second, Want(WANTED, Scope.DATA_CENTER), slot)
+    assert declared(Access.MOVED) == [([], [WANTED]), ([WANTED], [])]
+    scene.outbox.advance(1.0)
+    told = declared(Access.ACCEPT)
+    assert told
+    assert all(unwanted == [] for _, unwanted in told)

@@ -453,3 +453,14 @@ def test_a_mark_for_lost_clients_waits_for_those_who_came_while_the_server_stood
     scene.outbox.advance(linger)
     deliver(scene.outbox, scene.leaders.handlers, LEADER, Confirm([SlotEpoch(0, 1)], arrivals=True))
     assert answered() == 1, "it has run for long enough"
+
+
+def test_a_client_that_is_lost_again_and_again_keeps_no_further_copies_of_others() -> None:
+    scene = Scene()
+    lost(scene, record("r1"), record("r2"))
+    scene.outbox.advance(TOMBSTONE_SECONDS / 2)
+    lost(scene, record("r1", incarnation=2))
+    scene.outbox.advance(TOMBSTONE_SECONDS / 2 + 1)
+    scene.registrations.compact()
+    scene.outbox.end_turn()
+    assert kept(scene) == [record("r1", incarnation=2)]
