@@ -303,3 +303,24 @@ def test_a_leader_releases_its_row_where_another_history_is_accepted_under_it() 
     effects = play(Looked(mine, True, is_accepted_anew=True))
     assert effects[-1:] == [Release(4)]
     assert play.machine.valid_until == 0
+
+
+def test_a_database_that_can_be_read_but_refuses_changes_is_asked_once_a_renewal_time_at_last() -> None:
+    play, began = Play().leads(), 100.0
+    refused = notes = 0
+    effects = play.wait()
+    while play.now < began + 60.0:
+        notes += sum(isinstance(effect, Noted) for effect in effects)
+        match effects[-1:]:
+            case [Look()]:
+                effects = play(Looked(EXPIRED, False))
+            case [Renew() | TakeOver() | Release()]:
+                refused += 1
+                effects = play(StatementFailed("the disk is full"))
+            case _:
+                effects = play.wait()
+    assert (notes, 50 <= refused <= 130) == (1, True), "at random moments within the second half of the time"
+    while effects[-1:] != [Look()]:
+        effects = play(StatementFailed("the disk is full")) if effects else play.wait()
+    notes = sum(isinstance(effect, Noted) for effect in (*play(Looked(HELD, False)), *play(Loaded())))
+    assert notes == 1, "it is over"

@@ -70,6 +70,16 @@ def test_what_is_no_dsn_is_refused_without_being_quoted(dsn: str) -> None:
     assert "parole" not in str(caught.value)
 
 
+@pytest.mark.parametrize("password", ["kJ8/secret", "12/secret", "/secret", "a@secret"])
+def test_a_password_that_is_not_quoted_is_not_taken_for_a_database_and_shown(password: str) -> None:
+    for dialect in (MYSQL, POSTGRES):
+        try:
+            place = dialect.place(f"{dialect.name}://registry:{password}@10.0.0.1:5000/registry")
+        except ConfigError as error:
+            place = str(error)
+        assert "secret" not in place
+
+
 def test_a_dsn_may_quote_special_characters() -> None:
     address = parse("mysql://u:p%40ss@h/d?ssl_ca=ca.pem")
     assert (address.password, address.port, address.tls) == ("p@ss", 3306, {"ssl_ca": "ca.pem"})

@@ -149,9 +149,6 @@ class Machine:
         if isinstance(answer, StatementFailed):
             self._failed(answer.reason, now)
         else:
-            if self._failures:
-                self._effects.append(Noted(f"the database answers again, after {self._failures} failed attempts"))
-                self._failures, self._reasons = 0, set()
             match answer:
                 case Looked():
                     self._looked(answer, now)
@@ -168,6 +165,9 @@ class Machine:
                 case Released():
                     self._successor = ""
                     self._act_at = now + self._pace()
+            if self._failures and not self._is_busy:  # a database that refuses changes only can still be read
+                self._effects.append(Noted(f"the database answers again, after {self._failures} failed attempts"))
+                self._failures, self._reasons = 0, set()
         if self._look_again and not self._is_busy:
             self._look_again = False
             self._ask(Look())

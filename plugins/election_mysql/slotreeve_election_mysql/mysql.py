@@ -84,7 +84,7 @@ def parse(dsn: str) -> Address:
     """
     wrong = ConfigError(
         "[election.mysql] dsn is not a connection string; expected mysql://USER:PASSWORD@HOST:PORT/DATABASE, with "
-        "?ssl_ca=FILE (ssl_cert, ssl_key) for TLS"
+        "?ssl_ca=FILE (ssl_cert, ssl_key) for TLS, where / in the password is written %2F"
     )
     try:
         parts = urlsplit(dsn)
@@ -94,6 +94,8 @@ def parse(dsn: str) -> Address:
         raise wrong from None
     known = {"ssl_ca", "ssl_cert", "ssl_key"}
     if parts.scheme not in {"mysql", "mariadb"} or not parts.hostname or len(parts.path) < 2 or not known >= tls.keys():
+        raise wrong
+    if "@" in parts.path:  # the password goes on there
         raise wrong
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     return Address(parts.hostname, port, user, password, unquote(parts.path[1:]), tls)

@@ -61,13 +61,16 @@ def place(dsn: str) -> str:
     Raises:
         ConfigError: it is not one.
     """
+    wrong = ConfigError(
+        "[election.postgres] dsn is not a connection string; expected postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "
+        "where / and @ in the password are written %2F and %40"
+    )
     try:
         parts = conninfo_to_dict(dsn)
     except psycopg.Error:
-        # The driver's message may quote the string, and a password with it.
-        raise ConfigError(
-            "[election.postgres] dsn is not a connection string; expected postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
-        ) from None
+        raise wrong from None  # the driver's message may quote the string, and a password with it
+    if "://" in dsn and any("@" in str(parts.get(part) or "") for part in ("host", "dbname")):
+        raise wrong  # the password goes on there: what is for messages would have it
     host, port = parts.get("host") or "localhost", parts.get("port") or 5432
     return f"PostgreSQL at {host}:{port}, database {parts.get('dbname') or parts.get('user')}"
 
