@@ -73,18 +73,19 @@ def new(
 def renew(name: NameArgument, directory: DirectoryOption = DIRECTORY) -> None:
     """Make another key for a name. Both are trusted until `slotreeve keys revoke NAME --but-newest`: give trusted.toml
     to every process, then the new secret to its own and start that again."""
-    from slotreeve.key_files import TRUSTED_FILE, trusted_in, write_own, write_trusted
+    from slotreeve.key_files import TRUSTED_FILE, changing, trusted_in, write_own, write_trusted
     from slotreeve_client.tools import new_key_pair
 
-    known = trusted_in(directory)
-    former = next((principal for principal in known if principal.name == name), None)
-    if former is None:
-        raise _missing(name)
-    pair = new_key_pair()
-    principal = former._replace(key=pair.public)
-    own = directory / f"{name}.toml"
-    write_own(own, principal, pair, replaces=True)
-    write_trusted(directory / TRUSTED_FILE, [*known, principal])
+    with changing(directory):
+        known = trusted_in(directory)
+        former = next((principal for principal in known if principal.name == name), None)
+        if former is None:
+            raise _missing(name)
+        pair = new_key_pair()
+        principal = former._replace(key=pair.public)
+        own = directory / f"{name}.toml"
+        write_own(own, principal, pair, replaces=True)
+        write_trusted(directory / TRUSTED_FILE, [*known, principal])
     typer.echo(f"{own}: the new secret key of {name}; the one before is trusted as well until you revoke it")
 
 
@@ -95,17 +96,18 @@ def rights(
 ) -> None:
     """Give a client these rights instead of those that it has. It has to connect again. Exit code 3 where there is no
     client of this name."""
-    from slotreeve.key_files import TRUSTED_FILE, trusted_in, write_trusted
+    from slotreeve.key_files import TRUSTED_FILE, changing, trusted_in, write_trusted
     from slotreeve.keys import checked_rights
     from slotreeve.model.nodes import Role
 
-    known = trusted_in(directory)
-    clients = [each.name for each in known if each.role is Role.CLIENT]
-    if name not in clients:
-        raise _missing(name)
-    may = checked_rights(name, right, clients)
-    path = directory / TRUSTED_FILE
-    write_trusted(path, [each._replace(rights=may) if each.name == name else each for each in known])
+    with changing(directory):
+        known = trusted_in(directory)
+        clients = [each.name for each in known if each.role is Role.CLIENT]
+        if name not in clients:
+            raise _missing(name)
+        may = checked_rights(name, right, clients)
+        path = directory / TRUSTED_FILE
+        write_trusted(path, [each._replace(rights=may) if each.name == name else each for each in known])
     typer.echo(f"{name} may now: {' '.join(may)}")
 
 
@@ -116,14 +118,15 @@ def revoke(
 ) -> None:
     """Trust the keys of a name no more. Whoever holds one has to go, within a second after a process has the new
     trusted.toml. Exit code 3 where there is none of this name."""
-    from slotreeve.key_files import TRUSTED_FILE, trusted_in, write_trusted
+    from slotreeve.key_files import TRUSTED_FILE, changing, trusted_in, write_trusted
 
-    known = trusted_in(directory)
-    theirs = [principal for principal in known if principal.name == name]
-    if not theirs:
-        raise _missing(name)
-    gone = theirs[:-1] if but_newest else theirs
-    write_trusted(directory / TRUSTED_FILE, [principal for principal in known if principal not in gone])
+    with changing(directory):
+        known = trusted_in(directory)
+        theirs = [principal for principal in known if principal.name == name]
+        if not theirs:
+            raise _missing(name)
+        gone = theirs[:-1] if but_newest else theirs
+        write_trusted(directory / TRUSTED_FILE, [principal for principal in known if principal not in gone])
     typer.echo(f"revoked: {len(gone)} key{'s' if len(gone) != 1 else ''} of {name}")
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import logging
 import os
 import stat
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from slotreeve.configuration import read_toml
@@ -164,9 +166,6 @@ def issue(directory: Path, name: str, role: Role, pair: KeyPair, rights: Sequenc
     """
     if Path(name).name != name or name.startswith(".") or f"{name}.toml" == TRUSTED_FILE:
         raise ConfigError(f"{name!r}: the secret would be in a file of this name; expected one without slashes")
-    known = trusted_in(directory)
-    if any(principal.name == name for principal in known):
-        raise ConfigError(f"{name} has a key already; `slotreeve keys renew {name}` makes another one beside it")
     may = tuple(rights) if role is Role.CLIENT else ()
     principal, own = Principal(name, role, pair.public, may), directory / f"{name}.toml"
     TrustedKeys({role: {name: [pair.public]}}, {name: may} if may else {})
@@ -174,9 +173,35 @@ def issue(directory: Path, name: str, role: Role, pair: KeyPair, rights: Sequenc
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{directory}: cannot be made: {error.strerror}") from None
-    write_own(own, principal, pair)
-    write_trusted(directory / TRUSTED_FILE, [*known, principal])
+    with changing(directory):
+        known = trusted_in(directory)
+        if any(each.name == name for each in known):
+            raise ConfigError(f"{name} has a key already; `slotreeve keys renew {name}` makes another one beside it")
+        write_own(own, principal, pair)
+        write_trusted(directory / TRUSTED_FILE, [*known, principal])
     return own
+
+
+@contextlib.contextmanager
+def changing(directory: Path) -> Iterator[None]:
+    """While no other command changes the trusted keys of a directory: read and write them within. What one command has
+    revoked would be trusted again by the copy that another one has read before.
+
+    Raises:
+        ConfigError: its file system has no locks.
+    """
+    if not directory.is_dir():
+        yield
+        return
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError as error:
+            raise ConfigError(f"{directory}: cannot be locked: {error.strerror}") from None
+        yield
+    finally:
+        os.close(handle)
 
 
 def trusted_in(directory: Path) -> list[Principal]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import typer
 from slotreeve.errors import ConfigError
-from slotreeve.key_files import TRUSTED_FILE, load_keys, read_own
+from slotreeve.key_files import TRUSTED_FILE, issue, load_keys, read_own, trusted_in
 from slotreeve.model.nodes import Role
 from slotreeve_cli import keys
+from slotreeve_client.tools import new_key_pair
 from typer.testing import CliRunner, Result
 
 
@@ -109,3 +111,19 @@ def test_a_name_that_cannot_be_used_is_refused_and_nothing_is_written(
     assert isinstance(done.exception, ConfigError)
     assert problem in str(done.exception)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_commands_at_once_undo_nothing_of_each_other(tmp_path: Path) -> None:
+    names = [f"data-{number}" for number in range(16)]
+    for name in names[:8]:
+        issue(tmp_path, name, Role.DATA, new_key_pair())
+
+    def change(name: str) -> None:
+        if name in names[:8]:
+            keys.revoke(name, directory=tmp_path)
+        else:
+            keys.new(name, "data", [], tmp_path)
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(change, names))
+    assert {each.name for each in trusted_in(tmp_path)} == {*names[8:]}
