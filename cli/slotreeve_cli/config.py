@@ -51,8 +51,8 @@ def check(
     configuration, catalogue = read_configuration(config, settings), Catalogue.load()
     rows = run_async(build_all(configuration, catalogue, online))
     chosen = ", ".join(f"{port} {configuration.choice(port).use}" for port in configuration.check_plugins(catalogue))
-    typer.echo(f"the configuration is valid: {chosen}", err=online and output is Rows.JSON)
-    if online:
+    typer.echo(f"the configuration is valid: {chosen}", err=output is Rows.JSON)
+    if online or output is Rows.JSON:
         print_rows(rows, output)
     if any(row["result"] == "failed" for row in rows):
         raise typer.Exit(1)

@@ -112,11 +112,17 @@ def init(
         raise ConfigError(f"{directory}: exists already; expected a new directory, since keys are made in it")
     catalogue = Catalogue.load()
     catalogue.find(Port.ELECTION, election, "--election")
-    _write(directory, servers, target, _configuration(catalogue, servers, election))
-    for server in servers:
-        units = directory / _folder(server.host) / "systemd"
-        units.mkdir(exist_ok=True)
-        (units / unit_name(server.role)).write_text(unit(server.role, program, target), encoding="utf-8")
+    try:
+        _write(directory, servers, target, _configuration(catalogue, servers, election))
+        for server in servers:
+            units = directory / _folder(server.host) / "systemd"
+            units.mkdir(exist_ok=True)
+            (units / unit_name(server.role)).write_text(unit(server.role, program, target), encoding="utf-8")
+    except OSError as error:
+        where = error.filename or directory
+        raise ConfigError(
+            f"{where}: cannot be written: {error.strerror}; remove {directory} before you try again"
+        ) from None
     hosts = sorted({server.host for server in servers})
     typer.echo(f"{directory}: files for {', '.join(hosts)}")
     typer.echo(f"next: {directory / 'README.txt'}")

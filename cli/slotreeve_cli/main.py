@@ -3,6 +3,7 @@ inside its functions: so every command is quick, and ``--help`` alone imports al
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import os
@@ -64,6 +65,8 @@ ELSEWHERE = {
     "httpx": "migrate",
 }
 """Modules that are not installed with the command line, by the extra that brings them."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What is said where the output leads to a disk that takes no more."""
 PURPOSE = "A service registry: providers publish, consumers subscribe, changes arrive within milliseconds."
 
 
@@ -151,6 +154,10 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            print(f"slotreeve: the output cannot be written: {error.strerror}", file=sys.stderr)
+            sys.exit(1)
         # Only here: the kernel takes longer to import than the help to print.
         from slotreeve.errors import PluginError, SlotreeveError
 

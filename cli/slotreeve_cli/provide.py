@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +21,7 @@ from slotreeve_cli.options import (
     SessionOption,
     TokenFileOption,
 )
+from slotreeve_cli.printed_changes import PrintedChanges
 
 if TYPE_CHECKING:
     from slotreeve_client import ConfigWatch
@@ -70,7 +72,7 @@ def put(
     if value == "-":
         data: bytes | None = sys.stdin.buffer.read()
     elif value is not None:
-        data = value.encode()
+        data = os.fsencode(value)
     elif file is not None:
         try:
             data = file.read_bytes()
@@ -176,25 +178,21 @@ async def _watch(
     from slotreeve_cli.run import stop_requested
 
     stopping = stop_requested(until_eof=False)
-    left = updates
+    printed = PrintedChanges(updates, stopping)
 
     def changed(watched: ConfigWatch) -> None:
-        nonlocal left
-        if left == 0:
-            return
-        _print([ConfigEntry(watched.key, watched.value, watched.version)], output)
-        if left is not None:
-            left -= 1
-            if left == 0:
-                stopping.set()
+        printed.add(lambda: _print([ConfigEntry(watched.key, watched.value, watched.version)], output))
 
     async with open_client(sessions, cluster) as client:
         made = [client.watch_config(key, changed) for key in keys]
         refusal = asyncio.create_task(refused_all((each.ready() for each in made), stopping))
-        await wait_for(stopping, seconds)
+        try:
+            await wait_for(stopping, seconds)
+        finally:
+            refusal.cancel()
+        printed.check()
         if refusal.done() and (error := refusal.result()) is not None:
             raise error
-        refusal.cancel()
 
 
 def _print(entries: list[ConfigEntry], output: Rows) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -55,11 +56,15 @@ def save(
         # Hashes of tokens and values of the configuration are in it.
         with open(made, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as target:
             target.write(encode(data))
+            target.flush()
+            os.fsync(target.fileno())
         if force:
             made.replace(file)
     except FileExistsError:
         raise ConfigError(f"{file}: exists already; --force replaces it") from None
     except OSError as error:
+        with contextlib.suppress(OSError):
+            made.unlink()  # half of it, where the disk is full
         raise ConfigError(f"{file}: cannot be written: {error.strerror}") from None
     typer.echo(f"{file}: {len(data.entries)} keys of cluster {data.cluster}, view {data.revision}, term {data.term}")
 

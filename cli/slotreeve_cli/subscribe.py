@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slotreeve_cli.options import DEFAULT_SESSION, ClusterOption, Output, OutputOption, ScopeName, SessionOption
+from slotreeve_cli.printed_changes import PrintedChanges
 
 if TYPE_CHECKING:
     from slotreeve_client import Client, Subscription
@@ -56,17 +57,10 @@ async def _subscribe(
     from slotreeve_cli.run import stop_requested
 
     stopping = stop_requested(until_eof=False)
-    left = updates
+    printed = PrintedChanges(updates, stopping)
 
     def changed(subscription: Subscription) -> None:
-        nonlocal left
-        if left == 0:
-            return
-        _print(subscription, output)
-        if left is not None:
-            left -= 1
-            if left == 0:
-                stopping.set()
+        printed.add(lambda: _print(subscription, output))
 
     async with open_client(sessions, cluster) as client:
         made = [client.subscribe(service, changed, Scope[scope.name]) for service in services]
@@ -78,6 +72,7 @@ async def _subscribe(
         finally:
             silent.cancel()
             refusal.cancel()
+        printed.check()
         if refusal.done() and (error := refusal.result()) is not None:
             raise error
 

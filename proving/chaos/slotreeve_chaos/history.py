@@ -90,7 +90,7 @@ def read(file: Path) -> Iterator[dict[str, Any]]:
         ConfigError: the file cannot be read, or a line (which) is no record.
     """
     try:
-        with file.open(encoding="utf-8") as lines:
+        with file.open(encoding="utf-8", errors="replace") as lines:
             for number, line in enumerate(lines, 1):
                 try:
                     record = json.loads(line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -112,3 +113,22 @@ def test_files_and_clusters_that_do_not_fit_are_refused_by_name(commands: Comman
     assert "its digest does not fit" in commands("snapshot", "restore", str(other), "--yes", exit_code=2)
     refused = commands("snapshot", "restore", str(file), "--yes", "--cluster", "elsewhere", exit_code=2)
     assert "it is of the cluster 'slotreeve', not 'elsewhere'" in refused
+
+
+@pytest.mark.parametrize("options", [(), ("--force",)])
+def test_a_disk_that_is_full_leaves_nothing_of_a_snapshot_behind(
+    dev: DevServer, commands: Commands, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    commands("provide", "put", "key", "x" * 2_000)
+    file = tmp_path / "night.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "slotreeve_cli", "snapshot", "save", str(file), *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "SLOTREEVE_META": dev.meta_address, "PYTHONDONTWRITEBYTECODE": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000)),
+    )
+    assert (done.returncode, f"{file}: cannot be written: File too large" in done.stderr) == (2, True), done.stderr
+    assert list(tmp_path.iterdir()) == []
+    commands("snapshot", "save", str(file))
