@@ -89,12 +89,12 @@ class AsgiRegistration:
     async def withdraw(self) -> None:
         """End the registration; the registry learns of it in the next moment. Idempotent."""
         registering, self._registering = self._registering, None
+        self._why_not = "it was withdrawn"
         if registering is not None:
             registering.cancel()
             with suppress(asyncio.CancelledError):
                 await asyncio.gather(registering, return_exceptions=True)
         publication, self._publication = self._publication, None
-        self._why_not = "it was withdrawn"
         if publication is not None:
             try:
                 publication.unpublish()
@@ -133,9 +133,12 @@ class AsgiRegistration:
             RegistrationError: the server refused it.
             ClientClosed: the application ended before, or has not started.
         """
-        if self._registering is None:
+        registering = self._registering
+        if registering is None:
             raise ClientClosed(f"{self.service} is not registered: {self._why_not}")
-        await asyncio.shield(self._registering)
+        await asyncio.wait([registering])  # it neither cancels it nor is cancelled with it
+        if not registering.cancelled():
+            registering.result()
         if self._publication is None:
             raise ClientClosed(f"{self.service} is not registered: {self._why_not}")
         await self._publication.acknowledged()

@@ -6,9 +6,11 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
+from inspect import iscoroutinefunction
 from typing import Protocol
 
 from slotreeve.clock import Clock
+from slotreeve.errors import ModelError
 
 from slotreeve_client.lateness import CallbackLateness
 
@@ -139,3 +141,9 @@ class Callbacks:
         finally:
             self.late.ends()
             self._is_running = False
+
+
+def check_callback(on_change: object) -> None:
+    """Raises ModelError: it is no function that can be called, and has done its work when it returns."""
+    if on_change is not None and (not callable(on_change) or iscoroutinefunction(on_change)):
+        raise ModelError(f"on_change is {on_change!r}; expected a function that is not async")

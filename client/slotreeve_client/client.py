@@ -164,6 +164,7 @@ class Client:
             ModelError: the name is not a valid service name.
             RequestTimeout: no reply in time.
             ClientError: the request failed; the message says why.
+            Refused: the last session server that answered refused this client; the message says why.
             ClientClosed: the client was closed.
         """
         data_info_id = self._core.names.id_of(service)
@@ -191,7 +192,7 @@ class Client:
 
         Raises:
             ModelError: the prefix is too long, or cannot be encoded.
-            RequestTimeout, ClientError, ClientClosed: as :meth:`get`.
+            RequestTimeout, ClientError, Refused, ClientClosed: as :meth:`get`.
         """
         found: dict[str, int] = {}
         async for page in self._list_pages(prefix):
@@ -205,7 +206,7 @@ class Client:
 
         Raises:
             ModelError: the prefix is too long, or cannot be encoded.
-            RequestTimeout, ClientError, ClientClosed: as :meth:`get`.
+            RequestTimeout, ClientError, Refused, ClientClosed: as :meth:`get`.
         """
         async for page in self._list_pages(prefix):
             for names in read_together(page):

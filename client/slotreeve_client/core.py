@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from inspect import iscoroutinefunction
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,7 @@ from slotreeve_protocol.meta_messages import Configs, UnwatchConfig, WatchConfig
 from slotreeve_protocol.overrides import OVERRIDES_KEY
 from slotreeve_protocol.provided import check_config_key
 
-from slotreeve_client.callbacks import Callbacks
+from slotreeve_client.callbacks import Callbacks, check_callback
 from slotreeve_client.configuration import ConfigWatch, ConfigWatches
 from slotreeve_client.flushes import Flushes
 from slotreeve_client.names import ServiceNames
@@ -132,7 +131,7 @@ class ClientCore:
     def subscribe(self, service: str, on_change: Callable[[Subscription], None] | None, scope: Scope) -> Subscription:
         """Watch a service. ``on_change`` is due at once if there is a copy already. Raises ModelError, ClientClosed."""
         self._check_open()
-        _check_callback(on_change)
+        check_callback(on_change)
         if not isinstance(scope, Scope):
             raise ModelError(f"the scope is {scope!r}; expected Scope.ZONE or Scope.DATA_CENTER")
         key = (self.names.id_of(service), scope)
@@ -162,7 +161,7 @@ class ClientCore:
     def watch_config(self, key: str, on_change: Callable[[ConfigWatch], None] | None) -> ConfigWatch:
         """Watch a key of the provided configuration. Raises ModelError, ClientClosed."""
         self._check_open()
-        _check_callback(on_change)
+        check_callback(on_change)
         check_config_key(key)
         watch = ConfigWatch(key, on_change, self._unwatch_config)
         self._configs.add(watch)
@@ -439,9 +438,3 @@ class ClientCore:
         self._flushes.close(error)
         self._configs.close()
         self.services.close()
-
-
-def _check_callback(on_change: object) -> None:
-    """Raises ModelError: it is no function that can be called from the event loop."""
-    if on_change is not None and (not callable(on_change) or iscoroutinefunction(on_change)):
-        raise ModelError(f"on_change is {on_change!r}; expected a function that is not async")

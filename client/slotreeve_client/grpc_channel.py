@@ -38,7 +38,7 @@ class ServiceChannel(grpc.aio.Channel):
 
     Each call goes to an enabled instance that is not critical, whose scheme is ``grpc`` or empty, and whose channel
     does not fail at the moment, if there is one. A call that fails is not repeated. The channel of an instance that
-    leaves the service is closed when its open calls have ended.
+    leaves the service gets no further call, and is closed after the grace unless the instance is back by then.
 
     Args:
         client: a client of the registry; it stays open.
@@ -68,7 +68,8 @@ class ServiceChannel(grpc.aio.Channel):
         self._service, self._make_channel = service, make_channel
         self._grace, self._ready_seconds = grace_seconds, ready_seconds
         self._channels: dict[str, grpc.aio.Channel] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        # By endpoint: instances that have left, and whose calls may go on for a while.
+        self._leaving: dict[str, asyncio.Task[None]] = {}
         self._closed = False
         self._subscription = client.subscribe(service, self._changed)
         self._route = Route(self._subscription.select(chosen), SCHEME, choose or _weighted)
@@ -103,15 +104,17 @@ class ServiceChannel(grpc.aio.Channel):
     def _changed(self, subscription: Subscription) -> None:
         providers = [provider for provider in subscription.instances if speaks(provider, SCHEME)]
         there = {provider.instance.endpoint for provider in providers if provider.instance is not None}
-        for endpoint in [endpoint for endpoint in self._channels if endpoint not in there]:
-            self._close_later(self._channels.pop(endpoint))
+        for endpoint in there & self._leaving.keys():
+            self._leaving.pop(endpoint).cancel()
+        for endpoint in self._channels.keys() - there - self._leaving.keys():
+            self._leaving[endpoint] = asyncio.get_running_loop().create_task(
+                self._close_later(endpoint), name=f"close a channel of {self._service}"
+            )
 
-    def _close_later(self, channel: grpc.aio.Channel) -> None:
-        task = asyncio.get_running_loop().create_task(
-            _close(channel, self._grace), name=f"close a channel of {self._service}"
-        )
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+    async def _close_later(self, endpoint: str) -> None:
+        await asyncio.sleep(self._grace)
+        await self._channels.pop(endpoint).close()
+        del self._leaving[endpoint]
 
     # --- grpc.aio.Channel ----------------------------------------------------------------------------------------
 
@@ -136,9 +139,11 @@ class ServiceChannel(grpc.aio.Channel):
         self._subscription.unsubscribe()
         channels = [*self._channels.values()]
         self._channels.clear()
-        for task in [*self._closing]:
+        leaving = [*self._leaving.values()]
+        self._leaving.clear()
+        for task in leaving:
             task.cancel()
-        await asyncio.gather(*self._closing, *(channel.close(grace) for channel in channels), return_exceptions=True)
+        await asyncio.gather(*leaving, *(channel.close(grace) for channel in channels), return_exceptions=True)
 
     async def channel_ready(self) -> None:
         """Wait until it is known who provides the service. Raises RequestTimeout, RegistrationError, ClientClosed."""
@@ -189,14 +194,6 @@ class _Calls:
     def __call__(self, *request: Any, **options: Any) -> Any:
         call = getattr(self._owner.pick(), self._kind)(self._method, *self._how, **self._named)
         return call(*request, **options)
-
-
-async def _close(channel: grpc.aio.Channel, grace: float) -> None:
-    try:
-        await channel.close(grace)
-    except asyncio.CancelledError:
-        await channel.close()
-        raise
 
 
 def _weighted(source: ProviderSource) -> WeightedRandom:

@@ -56,8 +56,11 @@ class _Routes:
 
 
 def _by_host(services: tuple[str, ...]) -> dict[str, str]:
-    """The names of services by host: httpx writes hosts in small letters. Raises ModelError."""
-    names = {service.lower(): service for service in services}
+    """The names of services by host, as httpx writes hosts: in small letters and by IDNA. Raises ModelError."""
+    try:
+        names = {httpx.URL("http://", host=service).host: service for service in services}
+    except httpx.InvalidURL as error:
+        raise ModelError(f"one of the services {', '.join(services)} cannot be a host: {error}") from None
     if len(names) < len({*services}):
         raise ModelError(f"two of the services {', '.join(services)} differ in capitals only; hosts have none")
     return names

@@ -108,7 +108,7 @@ class LeaseRegistrations:
             ModelError: the name, the lease id, the payload or the time to live is not good.
             RequestTimeout: no leader has answered in time; it may have been registered.
             ClientError: the request failed; the message says why.
-            ClientClosed: the client was closed.
+            Refused, ClientClosed: as :meth:`slotreeve_client.Client.get`.
         """
         answers = await self.register_many([Lease(service, lease_id, data, ttl_seconds, zone)])
         _raise_unanswered(answers)
@@ -119,7 +119,7 @@ class LeaseRegistrations:
         Raises:
             ModelError: one of them is not good; nothing was registered.
             RequestTimeout: no session server has answered in time.
-            ClientError, ClientClosed: as :meth:`register`.
+            ClientError, Refused, ClientClosed: as :meth:`register`.
         """
         terms = [self._terms(lease) for lease in leases]
         answers = LeaseAnswers()
@@ -134,7 +134,7 @@ class LeaseRegistrations:
         Raises:
             ModelError: the name is not good.
             RequestTimeout: no leader has answered in time; they may have been renewed.
-            ClientError, ClientClosed: as :meth:`register`.
+            ClientError, Refused, ClientClosed: as :meth:`register`.
         """
         answers = await self.renew_many({service: lease_ids})
         _raise_unanswered(answers)
@@ -144,7 +144,7 @@ class LeaseRegistrations:
         """Renew leases of many services; ``leases`` has lease ids by service.
 
         Raises:
-            ModelError, RequestTimeout, ClientError, ClientClosed: as :meth:`register_many`.
+            ModelError, RequestTimeout, ClientError, Refused, ClientClosed: as :meth:`register_many`.
         """
         answers = LeaseAnswers()
         for part in self._id_parts(leases):
@@ -156,7 +156,7 @@ class LeaseRegistrations:
         lease had ended, and the request was sent again.
 
         Raises:
-            ModelError, RequestTimeout, ClientError, ClientClosed: as :meth:`register`.
+            ModelError, RequestTimeout, ClientError, Refused, ClientClosed: as :meth:`register`.
         """
         answers = await self.deregister_many({service: [lease_id]})
         _raise_unanswered(answers)
@@ -166,7 +166,7 @@ class LeaseRegistrations:
         """End leases of many services; ``leases`` has lease ids by service.
 
         Raises:
-            ModelError, RequestTimeout, ClientError, ClientClosed: as :meth:`register_many`.
+            ModelError, RequestTimeout, ClientError, Refused, ClientClosed: as :meth:`register_many`.
         """
         answers = LeaseAnswers()
         for part in self._id_parts(leases):

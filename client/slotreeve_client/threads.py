@@ -19,6 +19,7 @@ from slotreeve_protocol.instance import Health, Instance, InstanceChanges
 
 from slotreeve_client.blocking_leases import BlockingLeases
 from slotreeve_client.callback_thread import CallbackThread
+from slotreeve_client.callbacks import check_callback
 from slotreeve_client.client import Client, ClientState, connect
 from slotreeve_client.configuration import ConfigWatch
 from slotreeve_client.instance_publication import InstancePublication
@@ -162,6 +163,7 @@ class BlockingClient:
         self._closing = threading.RLock()
         self._pid = os.getpid()
         self._callbacks = CallbackThread(self._loop.time)
+        self._why_not_connected: Callable[[], str] = lambda: "; the client could not be made"
 
         async def start() -> Client:
             client = connect(*addresses, options=options)
@@ -170,6 +172,7 @@ class BlockingClient:
 
         try:
             self._client = self.wait(start(), START_SECONDS)
+            self._why_not_connected = self._client.why_not_connected
         except BaseException:
             self._callbacks.close()
             self._end_loop()
@@ -190,6 +193,7 @@ class BlockingClient:
         scope: Scope = Scope.DATA_CENTER,
     ) -> BlockingSubscription:
         """Watch a service. ``on_change`` gets all providers after every change. Raises ModelError, ClientClosed."""
+        check_callback(on_change)
 
         def changed(subscription: Subscription) -> None:
             if on_change is not None:
@@ -201,6 +205,7 @@ class BlockingClient:
     def watch_config(self, key: str, on_change: Callable[[bytes | None], None] | None = None) -> BlockingConfigWatch:
         """Watch a key of the provided configuration. ``on_change`` gets each new value. Raises ModelError,
         ClientClosed."""
+        check_callback(on_change)
 
         def changed(watch: ConfigWatch) -> None:
             if on_change is not None:
@@ -218,11 +223,11 @@ class BlockingClient:
         self._callbacks.submit(source, source.label, lambda: None if source.has_ended else function())
 
     def get(self, service: str, timeout_seconds: float = 5.0) -> tuple[Provider, ...]:
-        """The providers now. Raises ModelError, ClientClosed, RequestTimeout."""
+        """The providers now. Raises as :meth:`slotreeve_client.Client.get`."""
         return self.wait(self._client.get(service), timeout_seconds)
 
     def list(self, prefix: str = "", timeout_seconds: float = 5.0) -> dict[str, int]:
-        """Number of providers by data info id. Raises ModelError, ClientClosed, RequestTimeout."""
+        """Number of providers by data info id. Raises as :meth:`slotreeve_client.Client.list`."""
         return self.wait(self._client.list(prefix), timeout_seconds)
 
     def flush(self, timeout_seconds: float) -> None:
@@ -246,7 +251,8 @@ class BlockingClient:
         self.call(lambda: self._client.on_state(changed))
 
     def statistics(self) -> ClientStatistics:
-        """What this client counted since it was made."""
+        """What this client counted since it was made. Raises ClientClosed in a process that was forked."""
+        self._check_process()
         runner = self._callbacks.runner
         return replace(
             self._client.statistics(),
@@ -325,7 +331,10 @@ class BlockingClient:
         except concurrent.futures.TimeoutError:
             if not future.cancel():
                 return future.result()  # it has ended just now
-            raise RequestTimeout(f"not done within {timeout_seconds} s{self._client.why_not_connected()}") from None
+            raise RequestTimeout(f"not done within {timeout_seconds} s{self._why_not_connected()}") from None
+        except BaseException:  # of the coroutine; or of a signal handler, and nobody waits for the coroutine any more
+            future.cancel()
+            raise
 
     def call_if_open(self, action: Callable[[], None]) -> None:
         """As :meth:`call`; nothing where the client was closed."""

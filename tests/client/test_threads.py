@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import os
 import random
+import signal
 import threading
 import time
 from collections.abc import Coroutine, Iterator
@@ -241,6 +242,55 @@ def test_a_forked_process_gets_an_error_and_the_client_of_its_parent_lives(clien
             f"process {os.getpid()} made this client before it was forked; make another one in each process"
         )
     client.publish("threads.Fork", "2").acknowledged(SOON)
+
+
+def test_a_forked_process_makes_a_client_of_its_own(client: BlockingClient, dev: RegistryThread) -> None:
+    client.flush(SOON)
+    child = os.fork()
+    if child == 0:
+        try:
+            with connect_blocking(dev.session_address) as own:
+                own.publish("threads.Forked", "1").acknowledged(SOON)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    client.publish("threads.Fork", "3").acknowledged(SOON)
+
+
+def test_a_function_that_is_async_is_an_error_at_the_call(client: BlockingClient) -> None:
+    async def never_run(_seen: object) -> None:
+        raise AssertionError
+
+    with pytest.raises(ModelError, match="expected a function that is not async"):
+        client.subscribe("threads.S", never_run)  # type: ignore[arg-type] # what is refused
+    with pytest.raises(ModelError, match="expected a function that is not async"):
+        client.watch_config("threads.S", never_run)  # type: ignore[arg-type] # what is refused
+
+
+def test_a_wait_that_a_signal_handler_ends_leaves_nothing_on_the_loop(client: BlockingClient) -> None:
+    class Alarm(Exception):
+        """What the handler raises, as that of a job runner's time limit does."""
+
+    def ring(*_: object) -> None:
+        raise Alarm
+
+    ended = threading.Event()
+
+    async def forever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    former = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(Alarm):
+            client.wait(forever(), SOON)
+    finally:
+        signal.signal(signal.SIGALRM, former)
+    assert ended.wait(SOON)
 
 
 def test_an_impossible_name_is_an_error_at_the_call(client: BlockingClient) -> None:

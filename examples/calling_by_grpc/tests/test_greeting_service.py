@@ -100,6 +100,32 @@ def test_an_instance_that_leaves_gets_no_further_call_and_a_new_one_gets_some() 
     asyncio.run(story())
 
 
+def test_an_open_call_goes_on_where_its_instance_is_back_within_the_grace() -> None:
+    async def story() -> None:
+        async with scene("a") as at, ServiceChannel(at.client, SERVICE, grace_seconds=1.0) as channel:
+            left = at.servers["a"].registered
+            assert await GreeterStub(channel).hello("you") == "hello you from a"
+            kept, watched = channel.pick(), at.client.subscribe(SERVICE)
+            for _ in range(2):
+                left.unpublish()
+                await at.reg.until(lambda: not watched.instances)
+                left = at.client.register(SERVICE, left.instance)
+                await at.reg.until(lambda: len(watched.instances) == 1)
+            await asyncio.sleep(1.5)
+            assert channel.pick() is kept
+            assert await GreeterStub(channel).hello("you") == "hello you from a"
+            left.unpublish()
+            await at.reg.until(lambda: not watched.instances)
+
+            async def is_closed() -> bool:
+                await asyncio.sleep(0.05)
+                return kept.get_state() is grpc.ChannelConnectivity.SHUTDOWN
+
+            await at.reg.until(is_closed)
+
+    asyncio.run(story())
+
+
 def test_calls_go_on_while_a_session_server_dies() -> None:
     async def story() -> None:
         async with scene("a", "b") as at:

@@ -10,8 +10,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx
+import pytest
 import uvicorn
 from greeter_app import SERVICE, make_app
+from slotreeve.errors import ClientClosed
 from slotreeve_client import Health, Instance
 from slotreeve_client.asgi_registration import AsgiRegistration
 from slotreeve_testing import RegistryUnderTest, registry
@@ -56,6 +58,20 @@ def test_the_application_is_registered_while_it_serves() -> None:
                 assert provider.instance == served.instance
             assert not served.registration.is_ready
             await reg.until(lambda: is_empty(reg))
+
+    asyncio.run(story())
+
+
+def test_who_waits_for_the_registration_learns_that_the_application_has_ended() -> None:
+    async def story() -> None:
+        async with asyncio.timeout(30), registry() as reg:
+            served = Served(reg)
+            async with served.registration.lifespan():
+                waiting = asyncio.create_task(served.registration.acknowledged())
+                await reg.advance(1)
+            with pytest.raises(ClientClosed, match="it was withdrawn"):
+                await waiting
+            served.socket.close()
 
     asyncio.run(story())
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import ipaddress
+import os
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,9 +14,19 @@ from concurrent.futures import ThreadPoolExecutor
 import zmq
 from slotreeve.keys import split_name
 
-_lookers = ThreadPoolExecutor(8, "look-up")
+_lookers: ThreadPoolExecutor
 """Eight look-ups at a time. The loop's own threads are for others: a look-up that nobody answers holds one for half a
 minute, and a transport needs one to close."""
+
+
+def _begin_look_ups() -> None:
+    """A process that was forked has the pool of its parent, but none of its threads."""
+    global _lookers
+    _lookers = ThreadPoolExecutor(8, "look-up")
+
+
+_begin_look_ups()
+os.register_at_fork(after_in_child=_begin_look_ups)
 
 
 def split_address(address: str) -> tuple[str, int]:

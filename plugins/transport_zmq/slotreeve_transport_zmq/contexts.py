@@ -26,6 +26,8 @@ socket of that context: with 2,000 connections in one, that was a sixth of the p
 _lock = threading.Lock()
 _domains = itertools.count(1)
 _shared: list[SharedContext] = []
+# No other thread holds the lock while a process forks, or nobody would release it in the new one.
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 class SharedContext:
@@ -34,6 +36,7 @@ class SharedContext:
     def __init__(self, io_threads: int) -> None:
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads)
         self.context.set(zmq.MAX_SOCKETS, MAX_SOCKETS)
+        self.pid = os.getpid()
         self.users = 0
         self.io_threads = io_threads
         self._zap: ZapThread | None = None
@@ -70,7 +73,8 @@ def take_context(io_threads: int) -> SharedContext:
     once."""
     with _lock:
         for shared in _shared:
-            if shared.io_threads == io_threads and shared.users < MOST_USERS:
+            # The threads of a context are not there in a process that was forked from the one that made it.
+            if shared.pid == os.getpid() and shared.io_threads == io_threads and shared.users < MOST_USERS:
                 break
         else:
             _raise_open_files_limit()
