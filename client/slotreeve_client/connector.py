@@ -94,6 +94,7 @@ class Connector:
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._search: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -282,6 +283,8 @@ class Connector:
         else:
             self._reconnect.left(connection.address, self._clock.now())
             self._owner.session_closed()
+            if self._search is not None and not self._dialler.has_arrived:
+                self._search.cancel()  # it was for a move, and has left out the server that the client was at
         self._wake.set()
 
     # --- for the lines ---------------------------------------------------------------------------------------------
@@ -309,7 +312,10 @@ class Connector:
     async def _stay_connected(self) -> None:
         while True:
             if self._move.present is None or self._must_move:
-                await self._reach()
+                self._search = asyncio.get_running_loop().create_task(self._reach(), name="slotreeve client searches")
+                for failure in await asyncio.gather(self._search, return_exceptions=True):
+                    if isinstance(failure, Exception):
+                        raise failure
             else:
                 self._wake.clear()
                 await self._wake.wait()

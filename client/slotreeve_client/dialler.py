@@ -41,6 +41,11 @@ class Dialler:
         self._arrived = connection
         return True
 
+    @property
+    def has_arrived(self) -> bool:
+        """Whether a connection of this search is open."""
+        return self._arrived is not None
+
     def ended(self, connection: Connection) -> None:
         """A connection has ended. If it was the one that had arrived, the next one arrives."""
         if self._arrived is connection:

@@ -95,6 +95,21 @@ def test_a_client_that_moves_goes_back_if_the_new_connection_breaks_and_then_mov
     assert play(story).owner.events[:4] == ["first@process", "second@process", "first@process", "second@process"]
 
 
+@pytest.mark.parametrize("seconds", [0.5, 3.0, 20.0])
+def test_a_client_whose_connection_ends_while_it_looks_for_a_server_to_move_to_is_back_at_once(seconds: float) -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        await connector.connected()
+        await asyncio.sleep(10)
+        scene.network.freeze("second")
+        scene.first.connections[0].send(Redirect(["second:1"]))
+        await asyncio.sleep(seconds)
+        scene.network.cut("client", "first")
+        await asyncio.sleep(0.25)
+        assert connector.address == "first:1"
+
+    assert play(story).owner.events[:3] == ["first@process", "closed", "first@process"]
+
+
 def test_a_client_that_moves_goes_on_if_the_former_connection_breaks() -> None:
     async def story(scene: Scene, connector: Connector) -> None:
         await connector.connected()
