@@ -202,7 +202,14 @@ def _opened(storage: MemoryStorage) -> MemoryStorage:
     return copy.open()
 
 
-def test_a_server_that_leads_elsewhere_is_known_there_to_the_others(play: Play) -> None:
+@pytest.mark.parametrize("shift", [0, 10])
+def test_a_server_that_leads_elsewhere_is_known_there_to_the_others(play: Play, shift: int) -> None:
+    """By its election address before the shift of ports: that of the meta server is counted from it."""
+
+    def build(context: Context) -> Election:
+        moved = context.members[context.node].endswith(f":{ELSEWHERE}")
+        return slotreeve_election_fle.build(FleOptions(data_dir="data", moved=moved, port_shift=shift), context)
+
     async def scenario(ensemble: Ensemble) -> None:
         await ensemble.start()
         await ensemble.agreed()

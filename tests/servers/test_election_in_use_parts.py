@@ -75,6 +75,50 @@ def test_a_server_that_starts_with_an_unfinished_copy_gives_up() -> None:
     play(story)
 
 
+def test_before_there_is_a_leader_a_copy_that_looks_unfinished_may_be_finished() -> None:
+    """A snapshot may be of the midst of a copy; what came after it is read once there is a leader."""
+
+    async def story(scene: Scene) -> None:
+        scene.old.current = Leadership(None, 0, False, 0.0, "no leader yet")
+        scene.old.state.store(KEY, SwapRecord("lineage", 0, "old", "new", False, 7).encode())
+        assert not scene.supervisor.given_up.done()
+        assert not scene.election.leadership().leading
+        scene.old.state.store(KEY, SwapRecord("lineage", 1, "old", "new", True, 7).encode())
+        scene.old.current = Leadership("meta-1", 7, True, float("inf"), "elected")
+        assert scene.election.leadership().leading
+        assert not scene.supervisor.given_up.done()
+
+    play(story)
+
+
+def test_an_election_that_the_cluster_has_gone_over_to_is_not_stopped_as_one_started_for_nothing() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.steps.take(SwapOrder(SwapStep.START, "new"))
+        scene.old.state.store(KEY, SwapRecord("lineage", 1, "new").encode())
+        await asyncio.sleep(ABANDON_SECONDS + 1)  # nobody leads there meanwhile
+        assert not scene.new.is_stopped
+        scene.new.state.store(KEY, SwapRecord("lineage", 1, "new", "old", True, 7).encode())
+        await asyncio.sleep(1)
+        assert scene.election.back_end.name == "new"
+
+    play(story)
+
+
+def test_what_is_left_of_a_swap_to_another_election_is_not_put_in_use() -> None:
+    async def story(scene: Scene) -> None:
+        third, build = FencedElection(1), scene.elections.build
+        scene.elections.build = lambda name: third if name == "third" else build(name)  # type: ignore[method-assign]
+        await scene.steps.take(SwapOrder(SwapStep.START, "new"))
+        scene.new.state.store(KEY, SwapRecord("lineage", 1, "new", "old", False, 7).encode())
+        third.state.store(KEY, SwapRecord("lineage", 1, "third", "old", True, 7).encode())
+        scene.old.state.store(KEY, SwapRecord("lineage", 1, "third").encode())
+        await asyncio.sleep(1)
+        assert scene.election.back_end.name == "third"
+        assert scene.new.is_stopped
+
+    play(story)
+
+
 def test_a_later_swap_counts_for_a_server_that_still_goes_over_because_of_an_earlier_one() -> None:
     async def story(scene: Scene) -> None:
         scene.elections.failure = StorageError("the database was taken away")

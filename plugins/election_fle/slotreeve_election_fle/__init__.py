@@ -116,7 +116,8 @@ def build(options: FleOptions, context: Context) -> Election:
     data_dir = options.data_dir.replace("{node}", context.node)
     allowance = AllowanceByName(recovers, options.begins_without)
     every = options.snapshot_every_writes
-    return FleElection(context, data_dir, timing, every, weighing, allowance, options.moved)
+    moved, shift = options.moved, options.port_shift
+    return FleElection(context, data_dir, timing, every, weighing, allowance, moved, shift)
 
 
 @hookimpl

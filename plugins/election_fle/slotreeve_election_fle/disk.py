@@ -40,6 +40,8 @@ SNAPSHOT = "snapshot"
 IDENTITY = "identity"
 TAKING_OVER = "taking-over"
 LOG_PREFIX = "log-"
+TRIAL = "trial"
+"""The file that is written to try a directory out; there only where that was cut short."""
 EMPTY_SNAPSHOT = SnapshotRecord(0, 0, 0, [])
 REMEDY = (
     "stop this node, move its data directory away and start it with an empty one: the other members admit it again "
@@ -141,12 +143,13 @@ class Disk:
         self._generation = snapshot.generation
         entries = self._read_log()
         self._taking_over = self._read_taking_over()
-        epochs = self._read_epochs(is_new=not entries and not set(self._storage.names()) - {self._log_name})
+        others = set(self._storage.names()) - {self._log_name, TRIAL}
+        epochs = self._read_epochs(is_new=not entries and not others)
         content = LedgerContent(epochs.accepted, epochs.current, snapshot.zxid, snapshot.chain, snapshot.items, entries)
         self._check_epochs(epochs, last_epoch(content))
         self._end_taking_over(epochs.current)
-        for name in self._log_names():
-            if name != self._log_name:
+        for name in self._storage.names():
+            if name == TRIAL or (name.startswith(LOG_PREFIX) and name != self._log_name):
                 self._storage.remove(name)
         return content
 

@@ -18,7 +18,7 @@ from slotreeve_machines.storage import MemoryStorage
 
 from slotreeve_election_fle.allowance import AllowanceByName
 from slotreeve_election_fle.connections import Addresses, Connections
-from slotreeve_election_fle.disk import Disk
+from slotreeve_election_fle.disk import TRIAL, Disk
 from slotreeve_election_fle.disk_order import DiskOrder
 from slotreeve_election_fle.disk_watch import LONGEST_WRITE_SECONDS, DiskWatch
 from slotreeve_election_fle.effects import (
@@ -41,6 +41,7 @@ from slotreeve_election_fle.place import Place
 from slotreeve_election_fle.quorum import Weighing
 from slotreeve_election_fle.records import IdentityRecord
 from slotreeve_election_fle.state import ReplicatedState
+from slotreeve_election_fle.taking_part import unshifted
 from slotreeve_election_fle.timing import FleTiming
 from slotreeve_election_fle.vote import NOBODY
 
@@ -51,8 +52,8 @@ PAUSE_SECONDS = 1.0
 """A node whose disk refused a write, or whose state machine failed, stands aside for this long."""
 CLOSE_SECONDS = 5.0
 """A node that stops waits so long for its disk."""
-TRIAL, TRIAL_WRITES = "trial", 5
-"""The file that is written, so many times, to try a directory out."""
+TRIAL_WRITES = 5
+"""A directory is tried out with so many writes."""
 
 
 class FleElection:
@@ -65,7 +66,6 @@ class FleElection:
         failures: how often that has happened.
         disk_watch: how long the writes to the disk take.
         agreement: the options that must be equal on all nodes.
-        announced: election addresses of members by name that announce one, because it is in no other configuration yet.
     """
 
     def __init__(
@@ -77,8 +77,10 @@ class FleElection:
         weighing: Weighing,
         allowance: AllowanceByName,
         is_moved: bool = False,
+        port_shift: int = 0,
     ) -> None:
-        """Nothing is opened before :meth:`start`. ``is_moved``: see :class:`.connections.Addresses`.
+        """Nothing is opened before :meth:`start`. ``is_moved``: see :class:`.connections.Addresses`. ``port_shift``:
+        what the ports of the context have been shifted by.
 
         Raises:
             ConfigError: the weighing, or what an operator allows, does not fit the members.
@@ -111,7 +113,7 @@ class FleElection:
             self._clock, timing.ping, lambda: self._driver.take(StillWriting()), self._disk_is_stuck
         )
         self._connections = Connections(addresses, self._transport, hello, self._clock, self._driver.take)
-        self.announced: Mapping[str, str] = self._connections.announced
+        self._port_shift = port_shift
         self._report = LeadershipReport()
         self._state = ReplicatedState(self._write)
         self._storage: Storage | None = None
@@ -136,6 +138,13 @@ class FleElection:
         """The present leader, as this node knows it; see :class:`slotreeve.ports.Election`."""
         return self._report.current(0.0 if self._member is None else self._member.valid_until)
 
+    @property
+    def announced(self) -> Mapping[str, str]:
+        """Election addresses of members by name that announce one, because it is in no other configuration yet; without
+        the shift of ports, since others know the one address of a server from the other."""
+        found = {name: unshifted(address, self._port_shift) for name, address in self._connections.announced.items()}
+        return {name: address for name, address in found.items() if address is not None}
+
     def counters(self) -> dict[str, int]:
         """See :class:`slotreeve_machines.leadership.CountingElection`."""
         return {
@@ -153,7 +162,7 @@ class FleElection:
         worker = self._worker = worker_of(storage, self._clock)
         reading = self._reading(storage)
         try:
-            reading.read()  # this node holds no lease yet, so its event loop may wait
+            await finished(worker.run(reading.read))  # beside: this node may lead in another election
             await self._time_a_write(worker, reading.disk)
             await self._connections.open()
         except SlotreeveError:
@@ -219,15 +228,23 @@ class FleElection:
         """
         if not self._data_dir:
             return "no data_dir: promises and state are kept in memory"
-        storage = self._opened_storage()
-        try:
-            began = self._clock.now()
+        storage = self._storage = self._opened_storage()
+        worker = self._worker = worker_of(storage, self._clock)
+
+        def write() -> None:
             for number in range(TRIAL_WRITES):
                 storage.replace(TRIAL, b"%d" % number)
-            seconds = (self._clock.now() - began) / TRIAL_WRITES
             storage.remove(TRIAL)
+
+        began = self._clock.now()
+        try:
+            async with asyncio.timeout(LONGEST_WRITE_SECONDS):
+                await finished(worker.run(write))  # beside: this node may lead in another election
+        except TimeoutError:
+            raise StorageError(f"{self._data_dir}: its disk does not answer") from None
         finally:
-            storage.close()
+            await self._close_storage()
+        seconds = (self._clock.now() - began) / TRIAL_WRITES
         return f"{self._data_dir} can be written; a durable write takes {1000 * seconds:.3g} ms"
 
     def left_directory(self, path: str) -> LeftDirectory:

@@ -37,3 +37,9 @@ def _shifted(address: str, by: int) -> str:
     if not 0 < int(port) + by <= HIGHEST_PORT:
         raise ConfigError(f"election.fle.port_shift: {by} leaves no port for the election at {address}")
     return f"{host}:{int(port) + by}"
+
+
+def unshifted(address: str, by: int) -> str | None:
+    """The address before its port was shifted, as another node has told it; None if there is no such port."""
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) - by}" if 0 < int(port) - by <= HIGHEST_PORT else None

@@ -69,6 +69,7 @@ class BackEndsBeside:
         self._back_ends, self._reported = back_ends, reported
         self._clock, self._supervisor = clock, supervisor
         self._lingering: list[BackEnd] = []
+        self._for_a_swap: BackEnd | None = None
 
     @property
     def names(self) -> Sequence[str]:
@@ -92,11 +93,13 @@ class BackEndsBeside:
                 await self._start(name)
         except TimeoutError:
             raise ElectionError(f"the election {name!r} does not start within {START_SECONDS:g} s") from None
+        self._for_a_swap = self.target
         self._supervisor.once(f"end of election {name}", partial(self._abandon_later, self.target))
 
     async def start_in_any_case(self, name: str) -> None:
         """Run ``name``, to which the cluster has gone over: until that succeeds, or the server gives up because it
         cannot be built."""
+        self._for_a_swap = None  # the swap has followed
         while self.target is None or self.target.name != name:
             try:
                 await self._start(name)
@@ -123,7 +126,7 @@ class BackEndsBeside:
 
     async def _abandon_later(self, started: BackEnd | None) -> None:
         await self._clock.sleep(ABANDON_SECONDS)
-        if self.target is started:
+        if started is not None and started is self.target is self._for_a_swap:
             log.warning("no swap has followed; the election that was started for it stops")
             await self.drop()
 

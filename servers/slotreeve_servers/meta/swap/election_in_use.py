@@ -72,7 +72,7 @@ class ElectionInUse:
         self._last: tuple[str | None, int, bool] = (None, 0, False)
         self._agreed_generation = 0
         self._refused_term = 0
-        self._is_stopped = False
+        self._is_stopped = self._has_warned = False
         self.unsure_term = self.writes_under_way = 0
 
     # --- Election ----------------------------------------------------------------------------------------------------
@@ -213,13 +213,20 @@ class ElectionInUse:
                 if back_end.election.leadership().leading:
                     self._supervisor.once("confirm the swap", partial(self._confirm, back_end, record))
             else:
-                self._supervisor.give_up(
-                    ConfigError(
-                        f"election.use: the store of {back_end.name!r} holds an unfinished copy of the meta state of "
-                        f"{record.came_from!r}; start with election.use = {record.came_from!r}, which knows whether "
-                        "the swap was completed"
-                    )
-                )
+                self._found_unfinished(back_end, record)
+
+    def _found_unfinished(self, back_end: BackEnd, record: SwapRecord) -> None:
+        """Before there is a leader, a back-end may not have read all that is stored: what was read may be older than
+        the end of the copy."""
+        found = (
+            f"the store of {back_end.name!r} holds an unfinished copy of the meta state of {record.came_from!r}; start "
+            f"with election.use = {record.came_from!r}, which knows whether the swap was completed"
+        )
+        if back_end.election.leadership().leader is not None:
+            self._supervisor.give_up(ConfigError(f"election.use: {found}"))
+        elif not self._has_warned:
+            self._has_warned = True
+            log.warning("as far as is known before there is a leader in %s: %s", back_end.name, found)
 
     async def _confirm(self, back_end: BackEnd, record: SwapRecord) -> None:
         """The fence is written: from now on this back-end is in force for a server that starts with it, too."""
@@ -253,7 +260,8 @@ class ElectionInUse:
 
     def _has_copy(self, record: SwapRecord) -> bool:
         target = self.beside.target
-        return target is not None and target.record.generation >= record.generation
+        # Another one may run here: that of a former swap which failed, and whose end was not heard.
+        return target is not None and target.name == record.use and target.record.generation >= record.generation
 
     def _is_overtaken(self, record: SwapRecord) -> bool:
         """Whether a later swap counts: this node has learned of it from another one, or reads it only now."""
