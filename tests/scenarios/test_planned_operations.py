@@ -189,6 +189,23 @@ def test_a_data_server_that_stops_under_protection_does_not_wait_for_a_handover(
     run(scenario, seed=1)
 
 
+def test_a_data_server_that_was_started_again_under_protection_keeps_no_other_member_waiting() -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng, data=3, session=2, settings={"meta.protect_below": 3}) as cluster:
+            before = cluster.views()[0].table
+            cluster.kill("data-1")
+            cluster.kill("data-2")
+            await asyncio.sleep(2)
+            await cluster.start("data-1")
+            await asyncio.sleep(2)
+            cluster.kill("session-1")
+            await asyncio.sleep(10)
+            assert [node.name for node in cluster.session("session-2").view.sessions] == ["session-2"]
+            assert cluster.session("session-2").view.table == before
+
+    run(scenario, seed=1)
+
+
 def test_with_too_few_data_servers_the_table_is_protected() -> None:
     async def scenario(rng: random.Random) -> None:
         async with SimulatedCluster(rng, settings={"meta.protect_below": 2}) as cluster:

@@ -343,6 +343,7 @@ class MetaCore:
                 self._target = found.target
                 self._settled = replace(now, target=found.target).key
             elif self._may_act() and self.view.read().revision == now.view.revision:
+                now = replace(now, data=[node for node in now.data if node.name not in found.waiting])
                 self._commit(found, now.view.revision + 1, now, now.view.era, now.view.above)
         if self._look_again:
             self._look.soon()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from msgspec import structs
 from slotreeve.invariants import check_successor, stamp
@@ -84,7 +84,7 @@ class NextTable:
     """The table of the next view, the moves that lead to it, and the target of them.
 
     ``unclean``: see :class:`slotreeve_servers.meta.arranging.arranger.Arrangement`. ``is_for_no_view``: no view must
-    follow the committed one.
+    follow the committed one. ``waiting``: data servers that cannot become members by this view.
     """
 
     table: SlotTable
@@ -92,6 +92,7 @@ class NextTable:
     target: PlannedTable | None = None
     unclean: Sequence[Slot] = ()
     is_for_no_view: bool = False
+    waiting: frozenset[str] = frozenset()
 
 
 def next_table(arranger: Arranger, now: Situation) -> NextTable:
@@ -113,8 +114,16 @@ def next_table(arranger: Arranger, now: Situation) -> NextTable:
     else:
         table = SlotTable(before.epoch + 1, before.slots)
     if any(slot.leader is None for slot in table.slots) and before is not old.table:
-        # A new process may not become a member before its predecessor's slots have another leader epoch.
-        return NextTable(old.table, target=found.target, is_for_no_view=True)
+        # A new process may not become a member before its predecessor's slots have another leader epoch. Others do not
+        # wait for that: the table may be protected for long.
+        waiting = frozenset(
+            str(was.leader) for was, row in zip(old.table.slots, table.slots, strict=True) if not row.leader
+        )
+        waiting &= {node.name for node in now.data}
+        if not waiting:
+            return NextTable(old.table, target=found.target, is_for_no_view=True)
+        rest = next_table(arranger, replace(now, data=[node for node in now.data if node.name not in waiting]))
+        return replace(rest, waiting=rest.waiting | waiting)
     is_same = (now.data, now.sessions, now.without_lease) == (old.data, old.sessions, (old.acting, old.away))
     if table is old.table and is_same and not old.unclean:
         return NextTable(old.table, target=found.target, is_for_no_view=True)
