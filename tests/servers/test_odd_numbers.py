@@ -69,6 +69,29 @@ def test_a_number_of_parts_that_is_no_power_of_two_is_refused_where_it_is_read(c
             decode_frame(encode_message(message)[:1] + msgspec.msgpack.encode(fields))
 
 
+@pytest.mark.parametrize("start", [1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
+def test_a_client_that_reads_from_behind_the_last_record_gets_an_empty_page_and_nobody_else_notices(start: int) -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng) as cluster:
+            client = cluster.client("session-1")
+            client.publish("com.example.A", "here")
+            await client.flush()
+            odd = cluster.transport("odd", of="session-1")
+            hello = Hello("slotreeve", "odd", Role.CLIENT, "odd@1")
+            connection = await odd.connect(cluster.address("session-1"), hello, Reader(), 2.0)
+            links = cluster.session("session-1").core.routes.linked
+            before = dict(links)
+            page = await connection.ask(Get(DataInfo.parse("com.example.A").id), 5)
+            assert isinstance(page, Datum)
+            behind = await connection.ask(Get(page.data_info_id, start, page.version), 5)
+            assert isinstance(behind, Datum)
+            assert (behind.publishers, behind.total) == ([], 1)
+            assert links == before
+            assert len(await client.get("com.example.A")) == 1
+
+    run(scenario, seed=1)
+
+
 def test_a_client_that_reads_from_before_the_first_record_gets_no_answer_and_nobody_else_notices() -> None:
     async def scenario(rng: random.Random) -> None:
         async with SimulatedCluster(rng) as cluster:

@@ -68,6 +68,7 @@ class Pages:
         if kept is not None:
             return self._next(key, kept, start)
         records = slot.store.services.get(name, {})
+        start = min(start, len(records))  # islice takes no number above sys.maxsize
         page = page_of(islice(records.values(), start, None), self._outbox.part_bytes)
         if len(page) == len(records):
             return Datum(*key, page)
