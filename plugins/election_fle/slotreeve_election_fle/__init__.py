@@ -100,7 +100,7 @@ def build(options: FleOptions, context: Context) -> Election:
     from slotreeve_election_fle.allowance import AllowanceByName
     from slotreeve_election_fle.election import FleElection
     from slotreeve_election_fle.quorum import Weighing
-    from slotreeve_election_fle.taking_part import taking_part
+    from slotreeve_election_fle.taking_part import Announced, taking_part
     from slotreeve_election_fle.timing import FleTiming
 
     if len(context.members) > 1 and not options.data_dir and not options.ephemeral:
@@ -116,8 +116,8 @@ def build(options: FleOptions, context: Context) -> Election:
     data_dir = options.data_dir.replace("{node}", context.node)
     allowance = AllowanceByName(recovers, options.begins_without)
     every = options.snapshot_every_writes
-    moved, shift = options.moved, options.port_shift
-    return FleElection(context, data_dir, timing, every, weighing, allowance, moved, shift)
+    announced = Announced(options.moved, options.port_shift)
+    return FleElection(context, data_dir, timing, every, weighing, allowance, announced)
 
 
 @hookimpl

@@ -41,7 +41,7 @@ from slotreeve_election_fle.place import Place
 from slotreeve_election_fle.quorum import Weighing
 from slotreeve_election_fle.records import IdentityRecord
 from slotreeve_election_fle.state import ReplicatedState
-from slotreeve_election_fle.taking_part import unshifted
+from slotreeve_election_fle.taking_part import Announced, unshifted
 from slotreeve_election_fle.timing import FleTiming
 from slotreeve_election_fle.vote import NOBODY
 
@@ -76,18 +76,16 @@ class FleElection:
         snapshot_every: int,
         weighing: Weighing,
         allowance: AllowanceByName,
-        is_moved: bool = False,
-        port_shift: int = 0,
+        announced: Announced = Announced(),  # noqa: B008 - it never changes
     ) -> None:
-        """Nothing is opened before :meth:`start`. ``is_moved``: see :class:`.connections.Addresses`. ``port_shift``:
-        what the ports of the context have been shifted by.
+        """Nothing is opened before :meth:`start`.
 
         Raises:
             ConfigError: the weighing, or what an operator allows, does not fit the members.
             ElectionError: the context names no transport, no members, or no place among them for this node.
         """
         self._transport = _checked_transport(context)
-        addresses = Addresses.of(context.node, context.members, context.listen, is_moved)
+        addresses = Addresses.of(context.node, context.members, context.listen, announced.is_moved)
         quorum = weighing.quorum(addresses.by_name)
         self._place = Place(
             NOBODY if addresses.sid is None else addresses.sid,
@@ -113,7 +111,7 @@ class FleElection:
             self._clock, timing.ping, lambda: self._driver.take(StillWriting()), self._disk_is_stuck
         )
         self._connections = Connections(addresses, self._transport, hello, self._clock, self._driver.take)
-        self._port_shift = port_shift
+        self._port_shift = announced.port_shift
         self._report = LeadershipReport()
         self._state = ReplicatedState(self._write)
         self._storage: Storage | None = None

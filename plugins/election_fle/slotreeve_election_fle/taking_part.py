@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection
+from typing import NamedTuple
 
 from slotreeve.errors import ConfigError
 from slotreeve.ports import Context
 
 HIGHEST_PORT = 65_535
+
+
+class Announced(NamedTuple):
+    """What the members announce of their election addresses. ``is_moved``: the others may have another address of this
+    node in their configuration. ``port_shift``: what every port of the election has been shifted by."""
+
+    is_moved: bool = False
+    port_shift: int = 0
 
 
 def taking_part(context: Context, names: Collection[str], port_shift: int) -> Context:
