@@ -76,23 +76,29 @@ async def ask_any(
         ClientError: the reply is ``Failed``; the message says why.
     """
     failures = []
-    hello = Hello(cluster, asker(), Role.TOOL, "tool")
     for address in addresses:
         try:
-            connection = await transport.connect(address, hello, _RepliesOnly(), timeout_seconds)
-            try:
-                reply = await connection.ask(message, timeout_seconds)
-            finally:
-                connection.close("done")
+            return await _ask_one(transport, cluster, address, message, timeout_seconds)
         except Refused:
             raise
         except TransportError as error:
             failures.append(f"{address}: {error}")
-            continue
-        if isinstance(reply, Failed):
-            raise ClientError(reply.reason)
-        return reply
     raise Unreachable("no server answers: " + "; ".join(failures))
+
+
+async def _ask_one(
+    transport: Transport, cluster: str, address: str, message: Message, timeout_seconds: float = 2.0
+) -> Message:
+    """The reply of this server. Raises TransportError, Refused, and ClientError for a reply that is ``Failed``."""
+    hello = Hello(cluster, asker(), Role.TOOL, "tool")
+    connection = await transport.connect(address, hello, _RepliesOnly(), timeout_seconds)
+    try:
+        reply = await connection.ask(message, timeout_seconds)
+    finally:
+        connection.close("done")
+    if isinstance(reply, Failed):
+        raise ClientError(reply.reason)
+    return reply
 
 
 async def cluster_view(transport: Transport, cluster: str, addresses: Iterable[str]) -> View:
@@ -112,15 +118,30 @@ async def cluster_view(transport: Transport, cluster: str, addresses: Iterable[s
 
 
 async def cluster_leader(transport: Transport, cluster: str, addresses: Iterable[str]) -> LeaderIs:
-    """The leader, in the view of the first meta server that replies.
+    """The leader, in the view of the first meta server that replies and knows one: one that stands aside, or is cut off
+    from the others, knows none. Where none of them does, the answer has no leader.
 
     Raises:
         Refused, Unreachable, ClientError: as :func:`ask_any`.
     """
-    reply = await ask_any(transport, cluster, addresses, GetLeader())
-    if not isinstance(reply, LeaderIs):
-        raise ClientError(f"a meta server answered GetLeader with a {type(reply).__name__}")
-    return reply
+    unled: LeaderIs | None = None
+    failures = []
+    for address in addresses:
+        try:
+            reply = await _ask_one(transport, cluster, address, GetLeader())
+        except Refused:
+            raise
+        except TransportError as error:
+            failures.append(f"{address}: {error}")
+            continue
+        if not isinstance(reply, LeaderIs):
+            raise ClientError(f"a meta server answered GetLeader with a {type(reply).__name__}")
+        if reply.leader is not None:
+            return reply
+        unled = unled or reply
+    if unled is None:
+        raise Unreachable("no server answers: " + "; ".join(failures))
+    return unled
 
 
 async def counters(transport: Transport, cluster: str, address: str) -> dict[str, int]:
