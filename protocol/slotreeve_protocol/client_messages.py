@@ -20,6 +20,11 @@ class Scope(IntEnum):
     DATA_CENTER = 1
 
 
+MOST_PARTS = 10_000
+"""Most records, or receipts, in one message; ours have some hundreds. A message with more is refused before its parts
+are read: a frame holds more than a million small ones, and to read all of them takes seconds."""
+MOST_WANTS = 100_000
+"""Most subscriptions in one message, for the same reason."""
 MOST_SEQUENCE = 1 << 53
 """No client sends so many records. What is larger could not be acknowledged."""
 
@@ -28,7 +33,7 @@ class Publish(Message, frozen=True, tag=20):
     """Client to session: store these records; a tombstone unpublishes. Record ``i`` has sequence ``sequence + i``."""
 
     sequence: Annotated[int, msgspec.Meta(ge=0, le=MOST_SEQUENCE)]
-    records: list[Publisher]
+    records: Annotated[list[Publisher], msgspec.Meta(max_length=MOST_PARTS)]
 
 
 class Published(Message, frozen=True, tag=21):
@@ -57,7 +62,7 @@ class Want(msgspec.Struct, array_like=True, frozen=True):
 class Subscribe(Message, frozen=True, tag=23):
     """Client to session: push these services from now on."""
 
-    wants: list[Want]
+    wants: Annotated[list[Want], msgspec.Meta(max_length=MOST_WANTS)]
 
 
 class NotPushed(Message, frozen=True, tag=39):
@@ -114,7 +119,7 @@ class PushesReceived(Message, frozen=True, tag=26):
     merge receipts, because they only limit the number of pushes in flight. ``kept_seconds``: for how long it has kept
     the first of these; None: it does not say."""
 
-    receipts: list[PushReceipt]
+    receipts: Annotated[list[PushReceipt], msgspec.Meta(max_length=MOST_PARTS)]
     kept_seconds: float | None = None
 
 

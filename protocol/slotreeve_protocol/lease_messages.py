@@ -5,11 +5,16 @@ Rules for all messages: :mod:`slotreeve_protocol.general_messages`.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 from slotreeve.ports import Message
 
 from slotreeve_protocol.slot_messages import Access
 
+MOST_TAKEN = 21_000
+"""Most leases in one request. Ours has 5,000; clients of version 0.1.0 sent as many as 4 MiB hold. A list with more is
+refused before it is read."""
 LeaseIds = dict[str, list[str]]
 """Lease ids by data info id."""
 
@@ -28,7 +33,7 @@ class RegisterLeases(Message, frozen=True, tag=56):
     """Client to session: keep these registrations, or replace payload, zone and time to live of those that exist.
     Reply: LeasesKnown, or Failed where one of them cannot be good."""
 
-    leases: list[LeaseTerms]
+    leases: Annotated[list[LeaseTerms], msgspec.Meta(max_length=MOST_TAKEN)]
 
 
 class RenewLeases(Message, frozen=True, tag=57):

@@ -207,11 +207,16 @@ class Configs(Message, frozen=True, tag=72):
     entries: list[ConfigEntry]
 
 
+MOST_KEYS = 10_000
+"""Most keys of the provided configuration that one client may watch: a session server holds each whole, for each of
+them. More in one message are refused before they are read."""
+
+
 class WatchConfigs(Message, frozen=True, tag=73):
     """Client to session: send the newest entries of these keys from now on. The values are the versions that the client
     has (0: none)."""
 
-    wants: dict[str, int]
+    wants: Annotated[dict[str, int], msgspec.Meta(max_length=MOST_KEYS)]
 
 
 class UnwatchConfig(Message, frozen=True, tag=74):

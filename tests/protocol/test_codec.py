@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import typing
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -15,7 +16,7 @@ from slotreeve.model.loads import SlotLoad
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotFacts, SlotTable
-from slotreeve.ports import Hello
+from slotreeve.ports import Hello, Message
 from slotreeve_protocol import client_messages as client
 from slotreeve_protocol import delay_messages as delay
 from slotreeve_protocol import general_messages as general
@@ -308,3 +309,24 @@ def decode_or_malformed(frame: bytes) -> None:
     except MalformedFrame:
         return
     assert encode_frame(kind, message, request_id)
+
+
+@pytest.mark.parametrize(
+    ("most", "message"),
+    [
+        (client.MOST_PARTS, lambda many: client.Publish(0, [RECORD] * many)),
+        (
+            client.MOST_PARTS,
+            lambda many: client.PushesReceived([client.PushReceipt("s", client.Scope.ZONE, 1, 1, 0)] * many),
+        ),
+        (client.MOST_WANTS, lambda many: client.Subscribe([client.Want("s", client.Scope.ZONE)] * many)),
+        (meta.MOST_KEYS, lambda many: meta.WatchConfigs({str(key): 0 for key in range(many)})),
+        (lease.MOST_TAKEN, lambda many: lease.RegisterLeases([TERMS] * many)),
+    ],
+)
+def test_a_message_of_a_client_with_more_parts_than_any_of_ours_is_not_read(
+    most: int, message: Callable[[int], Message]
+) -> None:
+    assert decode_frame(encode_frame(Kind.MESSAGE, message(most)))[2] == message(most)
+    with pytest.raises(MalformedFrame, match=f"length <= {most}"):
+        decode_frame(encode_frame(Kind.MESSAGE, message(most + 1)))

@@ -25,7 +25,7 @@ from slotreeve_servers.node.digests import part_of
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.session.records.leaders import add_tombstones
-from slotreeve_servers.session.records.registrations import MOST_RECORDS, TOMBSTONE_SECONDS
+from slotreeve_servers.session.records.registrations import TOMBSTONE_SECONDS
 from slotreeve_servers.session.records.routes import Routes
 from slotreeve_servers.session.settings import SessionSettings
 
@@ -92,14 +92,6 @@ def test_a_record_that_cannot_be_taken_is_rejected_with_its_reason_and_the_other
     assert reason in rejected.reason
     scene.accept()
     assert scene.outbox.messages(Published) == [Published([11])]
-
-
-def test_a_client_that_publishes_more_at_once_than_ours_do_is_disconnected_and_nothing_is_stored() -> None:
-    scene, client = Scene(), Scene().client()
-    scene.publish(client, *[record(f"r{number}") for number in range(MOST_RECORDS + 1)])
-    (closed,) = scene.outbox.take("closed")
-    assert closed.peer == client.peer
-    assert client.records == {}
 
 
 def test_beyond_the_bound_of_pending_writes_records_are_rejected() -> None:

@@ -55,7 +55,7 @@ from slotreeve_servers.session.clients.configuration import ConfigMirror
 from slotreeve_servers.session.clients.frozen_clients import FrozenClients
 from slotreeve_servers.session.clients.isolation import LOOK_SECONDS, Isolation
 from slotreeve_servers.session.clients.leases import ClientLeases
-from slotreeve_servers.session.clients.limits import MOST_KEYS, ClientLimits
+from slotreeve_servers.session.clients.limits import ClientLimits
 from slotreeve_servers.session.clients.namesakes import Namesakes
 from slotreeve_servers.session.clients.orders import OrdersInForce
 from slotreeve_servers.session.clients.places import Places
@@ -68,7 +68,7 @@ from slotreeve_servers.session.push.push import PushRules
 from slotreeve_servers.session.push.push_delays import LOOK_SECONDS as DELAYS_SECONDS
 from slotreeve_servers.session.records.leaders import SlotLeaders
 from slotreeve_servers.session.records.lease_requests import LeaseRequests, weight_of
-from slotreeve_servers.session.records.listings import Listings
+from slotreeve_servers.session.records.listings import MOST_OPEN_LISTS, Listings
 from slotreeve_servers.session.records.lookups import Lookups
 from slotreeve_servers.session.records.reads import Reads
 from slotreeve_servers.session.records.registrations import Registrations
@@ -81,8 +81,6 @@ log = logging.getLogger("slotreeve.session")
 CONFIG_TIMEOUT_SECONDS = 2.0
 COMPACT_SECONDS = 10.0
 SCAN_PAUSE_SECONDS = 0.005
-MOST_RECEIPTS = 10_000
-"""Most receipts in one message. Ours send some hundreds."""
 LEAVING_AT_ONCE = 128
 """A server that stops sends so many clients away at a time: more than another server lets in at once, so that it has no
 pause, and not all, because each has two connections until its turn comes there."""
@@ -135,9 +133,9 @@ class SessionCore:
         self.leaders = SlotLeaders(
             outbox, self.routes, self.writes, self.interests, self.registrations, self._arrivals, newer_view
         )
-        self._lookups = Lookups(outbox)
+        self._lookups, self._lists = Lookups(outbox), Lookups(outbox, MOST_OPEN_LISTS)
         self._reads = Reads(outbox, self.routes, self._lookups, self.registrations.slot)
-        self._listings = Listings(outbox, self.routes, slot_function, self._lookups)
+        self._listings = Listings(outbox, self.routes, slot_function, self._lists)
         self.clients: dict[Peer, ConnectedClient] = {}
         self._lease_requests = LeaseRequests(outbox, self.routes, self.registrations.slot, self.clients)
         self._namesakes = Namesakes()
@@ -312,9 +310,7 @@ class SessionCore:
             self._wants.add(client, message)
 
     def _on_receipts(self, peer: Peer, message: PushesReceived) -> None:
-        if len(message.receipts) > MOST_RECEIPTS:
-            self._outbox.close(peer, f"{len(message.receipts)} receipts at once; send at most {MOST_RECEIPTS}")
-        elif (client := self.clients.get(peer)) is not None:
+        if (client := self.clients.get(peer)) is not None:
             kept_seconds = message.kept_seconds
             for receipt in message.receipts:
                 self.interests.acknowledged(client, receipt, kept_seconds)
@@ -386,9 +382,7 @@ class SessionCore:
     # --- provided configuration, and the operator's orders in it ---------------------------------------------------
 
     def _on_watch(self, peer: Peer, message: WatchConfigs) -> None:
-        if len(message.wants) > MOST_KEYS:
-            self._outbox.close(peer, f"{len(message.wants)} keys at once; send at most {MOST_KEYS}")
-        elif (client := self.clients.get(peer)) is not None:
+        if (client := self.clients.get(peer)) is not None:
             self._configs.watch(client, message.wants)
 
     def _on_unwatch(self, peer: Peer, message: UnwatchConfig) -> None:
@@ -441,7 +435,7 @@ class SessionCore:
             "clients_late": sum(client.late_seconds >= LATE_SECONDS for client in self.clients.values()),
             "clients_refused": self._namesakes.found,
             "limits_hit": self._limits.hit,
-            "lookups_shed": self._lookups.shed,
+            "lookups_shed": self._lookups.shed + self._lists.shed,
             "clients_sent_away": self.isolation.sent_away,
             "publishes": self.registrations.published,
             "pushes": self._due_pushes.sent,

@@ -8,6 +8,7 @@ from collections.abc import Hashable
 
 from slotreeve.errors import LimitReached
 from slotreeve.model.publisher import Publisher
+from slotreeve_protocol.meta_messages import MOST_KEYS
 from slotreeve_protocol.overrides import OVERRIDES_KEY
 from slotreeve_protocol.provided import check_config_key
 
@@ -18,8 +19,6 @@ log = logging.getLogger("slotreeve.session")
 
 WEIGHTS_PER_MEGABYTE = 512
 """A record weighs 1, and 1 more for each 2 KiB (:attr:`slotreeve.model.publisher.Publisher.weight`)."""
-MOST_KEYS = 10_000
-"""Keys of the provided configuration that one client may watch: a session server holds each whole, for each of them."""
 FOR_ALL = frozenset({OVERRIDES_KEY})
 """The keys that every client goes by, without being told to watch them: all may, and they do not count."""
 BURST_SECONDS = 2.0

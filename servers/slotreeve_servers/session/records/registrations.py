@@ -23,8 +23,6 @@ from slotreeve_servers.session.records.further_copies import FurtherCopies
 from slotreeve_servers.session.records.writes import Writes
 
 HEAVIEST = 1 + MAX_PAYLOAD_BYTES // 2_048
-MOST_RECORDS = 10_000
-"""Most records in one message. Ours send some hundreds."""
 TOMBSTONE_SECONDS = 180.0
 """Tombstones, and further copies of which no leader says that they are over, are forgotten after this time."""
 KNOWN_SLOTS, KNOWN_LETTERS = 200_000, 20_000_000
@@ -79,11 +77,7 @@ class Registrations:
         self._leaving: deque[tuple[Publisher, Departure]] = deque()
 
     def publish(self, client: ConnectedClient, message: Publish) -> None:
-        """Take a client's records. Each is acknowledged once its slot's leader has it, or rejected with the reason. One
-        that sends more than :data:`MOST_RECORDS` at once is disconnected."""
-        if len(message.records) > MOST_RECORDS:
-            self._outbox.close(client.peer, f"{len(message.records)} records at once; send at most {MOST_RECORDS}")
-            return
+        """Take a client's records. Each is acknowledged once its slot's leader has it, or rejected with the reason."""
         self.published += len(message.records)
         if client.is_off:
             self._outbox.send(client.peer, Published([message.sequence + i for i in range(len(message.records))]))
