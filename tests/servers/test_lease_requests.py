@@ -10,6 +10,7 @@ from slotreeve.model.nodes import Role
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_client.leases import BYTES_PER_MESSAGE
 from slotreeve_protocol.lease_messages import (
+    MOST_TAKEN,
     EndLeases,
     KeepLeases,
     KeptLeases,
@@ -22,11 +23,16 @@ from slotreeve_protocol.lease_messages import (
 )
 from slotreeve_protocol.leases import LONGEST_LEASE_ID, MOST_LEASES
 from slotreeve_protocol.slot_messages import Access
-from slotreeve_servers.node.outbox import Request
+from slotreeve_servers.node.outbox import Peer, Request
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.records import lease_requests
 from slotreeve_servers.session.records.leader_waits import LOOK_SECONDS
-from slotreeve_servers.session.records.lease_requests import MOST_TAKEN, LeaseRequest, LeaseRequests, weight_of
+from slotreeve_servers.session.records.lease_requests import (
+    MOST_IN_FLIGHT,
+    LeaseRequest,
+    LeaseRequests,
+    weight_of,
+)
 from slotreeve_servers.session.records.reads import GIVE_UP_SECONDS
 from slotreeve_servers.session.records.routes import Routes
 
@@ -47,8 +53,8 @@ class Scene:
         self.clients = {CLIENT: ConnectedClient(CLIENT, 0.0)}
         self.requests = LeaseRequests(self.outbox, self.routes, lambda name: int(name[-1]), self.clients)
 
-    def ask(self, message: LeaseRequest) -> None:
-        self.requests.answer(CLIENT, message, Request(CLIENT, 1))
+    def ask(self, message: LeaseRequest, client: Peer = CLIENT) -> None:
+        self.requests.answer(client, message, Request(client, 1))
 
     def kept(self, slot: int, access: Access = Access.ACCEPT, unknown: LeaseIds | None = None) -> KeepLeases:
         message = self.outbox.answer(LeasesKept([KeptLeases(slot, access, 1, unknown or {})]), kind=KeepLeases)
@@ -249,3 +255,40 @@ def test_one_request_about_very_many_slots_that_are_refused_is_one_message_a_loo
         assert len(kept) == 200
         scene.outbox.answer(LeasesKept(kept), kind=KeepLeases)
         scene.outbox.advance(LOOK_SECONDS)
+
+
+def test_of_a_flood_of_leases_few_are_on_their_way_and_others_take_turns_with_it() -> None:
+    scene, honest = Scene(), a_peer("client-2", Role.CLIENT)
+    many = [f"lease-{number}" for number in range(MOST_IN_FLIGHT + 1)]
+    for _ in range(5):
+        scene.ask(RenewLeases({"s0": many}))
+    scene.ask(RenewLeases({"s0": ["a"]}), honest)
+    scene.ask(RenewLeases({"s1": ["b"]}), honest)
+    assert [request.peer for request in scene.outbox.requests] == [DATA_1, DATA_2], "other leaders do not wait"
+    scene.kept(0)
+    scene.kept(1)
+    assert len(scene.outbox.requests) == 1, "the flood has its turn"
+    scene.kept(0)
+    kept = [scene.kept(0).batches[0].renewed for _ in range(4)]
+    assert kept[0] == {"s0": ["a"]}
+    assert kept[1:] == [{"s0": many}] * 3
+    assert not scene.outbox.requests
+    assert len(scene.replies) == 5
+
+
+def test_small_requests_about_leases_do_not_wait_for_each_other() -> None:
+    scene = Scene()
+    for number in range(100):
+        scene.ask(RenewLeases({"s0": [f"lease-{number}"]}))
+    assert len(scene.outbox.requests) == 100
+
+
+def test_nothing_stays_open_of_a_client_that_has_gone_while_its_leases_waited() -> None:
+    scene = Scene()
+    for number in range(3):
+        scene.ask(RegisterLeases([LeaseTerms("s0", f"{number}/{k}", "", (), 5_000) for k in range(MOST_IN_FLIGHT)]))
+    scene.outbox.silence[CLIENT] = math.inf
+    scene.kept(0)
+    scene.outbox.advance(GIVE_UP_SECONDS + 1)
+    assert not scene.outbox.requests
+    assert (scene.requests._open, scene.requests._open_of) == (0, {})

@@ -15,6 +15,7 @@ from slotreeve_protocol.client_messages import Datum, Get, Services
 from slotreeve_protocol.general_messages import Done
 from slotreeve_servers.node.deltas import PART_BYTES, size_of
 from slotreeve_servers.node.outbox import Peer
+from slotreeve_servers.session.records.listings import MOST_OPEN_LISTS
 from slotreeve_servers.session.records.lookups import (
     FIRST_PARTS,
     MEASURED,
@@ -95,6 +96,7 @@ def test_the_holder_of_a_key_has_one_turn_however_often_it_has_connected_and_who
         scene.outbox.answer(Done())
     assert scene.open()[-3:] == ["a", f"greedy/{AT_ONCE + 1}", f"greedy/{AT_ONCE + 2}"]
     assert f"greedy/{AT_ONCE}" not in scene.open()
+    assert isinstance(scene.answers[f"greedy/{AT_ONCE}"], ConnectionLost)
 
 
 def test_one_whose_answer_nobody_needs_any_more_fails_without_being_asked() -> None:
@@ -177,7 +179,7 @@ def test_one_answer_that_is_measured_counts_as_much_as_all_before_it() -> None:
     asked = AskedLeader(PART_BYTES, answer_bytes=PART_BYTES / 8)
     for _ in range(MEASURED):
         asked.open += 1
-        asked.answered(a_page(PART_BYTES))
+        asked.answered(1, a_page(PART_BYTES))
     assert asked.answer_bytes == pytest.approx(PART_BYTES * 9 / 16, rel=0.01)
     assert asked.open == 0
 
@@ -260,3 +262,18 @@ def test_very_many_that_cannot_be_asked_fail_in_parts(why: str) -> None:
     assert len(scene.answers) <= 110
     scene.outbox.end_turn()
     assert len(scene.answers) == 1 + 2_000
+
+
+def test_lists_are_asked_for_one_at_a_time_because_a_leader_goes_through_all_of_its_services_for_each() -> None:
+    outbox, answered = RecordingOutbox(), list[str]()
+    lists = Lookups(outbox, MOST_OPEN_LISTS)
+
+    def ask(name: str) -> None:
+        lists.ask(LEADER, WaitingLookup(A, Get(name), lambda *_: answered.append(name), 2.0, math.inf))
+
+    for name in "abc":
+        ask(name)
+    for number in range(3):
+        assert (len(outbox.requests), len(answered)) == (MOST_OPEN_LISTS, number)
+        outbox.answer(Services({}))
+    assert (outbox.requests, answered) == ([], ["a", "b", "c"])

@@ -17,6 +17,7 @@ from slotreeve.errors import Backpressure, ModelError, RegistrationError
 from slotreeve.model.rights import Right
 from slotreeve.ports import Message
 from slotreeve_protocol.lease_messages import (
+    MOST_TAKEN,
     EndLeases,
     KeepLeases,
     LeaseIds,
@@ -34,6 +35,7 @@ from slotreeve_servers.node.outbox import Outbox, Peer, Request, TurnEnd
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.clients.permits import Permit, permit_of
 from slotreeve_servers.session.records.leader_waits import LeaderWaits
+from slotreeve_servers.session.records.lookups import Lookups, WaitingLookup
 from slotreeve_servers.session.records.reads import ASK_SECONDS, GIVE_UP_SECONDS
 from slotreeve_servers.session.records.routes import Routes
 
@@ -43,8 +45,9 @@ MOST_OPEN = 10_000
 LEASES_A_REQUEST = 10
 """So many leases count as one more request. A client that registers very many, one message after the other, stays
 within the limit: a leader registers some 50,000 a second."""
-MOST_TAKEN = 21_000
-"""Most leases in one request. Ours has 5,000; clients of version 0.1.0 sent as many as 4 MiB hold."""
+MOST_IN_FLIGHT = 2_000
+"""So many leases may be on their way to one leader, and one message with more: the leader carries a message out in one
+go, and what it has to store waits behind all that are there."""
 
 LeaseRequest = RegisterLeases | RenewLeases | EndLeases
 
@@ -96,6 +99,8 @@ class LeaseRequests:
         clients: Mapping[Peer, ConnectedClient],
     ) -> None:
         self._outbox, self._routes, self._slot_of, self._clients = outbox, routes, slot_of, clients
+        # A leader is asked for the holders of keys in turn.
+        self._turns = Lookups(outbox, MOST_IN_FLIGHT, first_parts=0)
         self._open = 0
         self._open_of: Counter[Peer] = Counter()
         self._waits = LeaderWaits[tuple[OpenLeases, int]](
@@ -161,13 +166,11 @@ class LeaseRequests:
                 messages.setdefault(peer, []).append(
                     SlotLeases(number, epoch, batch.registered, batch.renewed, batch.ended)
                 )
+        leases.open += len(messages)
         for peer, batches in messages.items():
-            asked = {batch.slot for batch in batches}
-            if self._outbox.ask(peer, KeepLeases(batches), partial(self._answered, leases, peer, asked), ASK_SECONDS):
-                leases.open += 1
-            else:
-                for number in asked:
-                    self._wait(leases, number, f"{peer.node} takes no requests now")
+            message, answered = KeepLeases(batches), partial(self._answered, leases, peer, {b.slot for b in batches})
+            weight, client = sum(map(_leases_in, batches)), leases.request.peer
+            self._turns.ask(peer, WaitingLookup(client, message, answered, ASK_SECONDS, leases.deadline, weight))
 
     def _answered(
         self, leases: OpenLeases, peer: Peer, asked: set[int], reply: Message | None, error: Exception | None
@@ -227,6 +230,10 @@ class LeaseRequests:
             unanswered |= _ids_of(batch.registered) | batch.renewed | batch.ended
         reason = leases.why if unanswered else ""
         self._outbox.reply(leases.request, LeasesKnown(leases.unknown, unanswered, reason))
+
+
+def _leases_in(batch: SlotLeases) -> int:
+    return len(batch.registered) + sum(map(len, batch.renewed.values())) + sum(map(len, batch.ended.values()))
 
 
 def _ids_of(registered: Iterable[LeaseTerms]) -> LeaseIds:

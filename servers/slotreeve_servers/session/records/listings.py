@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,6 +34,9 @@ class _Wish:
     permit: Permit | None
 
 
+MOST_OPEN_LISTS = 1
+"""So many lists of one leader may be without an answer: it goes through all of its services for each, however few of
+them are asked for, and what it shall store waits as long."""
 PAGE_PAUSE_SECONDS = 0.02
 """Pause before the next page where a client may read nothing of one: its one question must not cost many at once."""
 
@@ -70,8 +74,8 @@ class Listings:
 
         def answered(peer: Peer, reply: Message | None, error: Exception | None) -> None:
             nonlocal answers
-            if answers is None:
-                return  # another leader has not listed its slots
+            if answers is None or self._outbox.silent_for(wish.request.peer) == math.inf:
+                return  # another leader has not listed its slots, or who has asked has gone
             why = ""
             if not isinstance(reply, Services):
                 why = f"{peer.node} did not list its services: {error or reply}"

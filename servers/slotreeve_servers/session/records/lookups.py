@@ -1,5 +1,5 @@
-"""What clients look up is asked of the slots' leaders, a little at a time, so that what cannot wait need not wait for
-it: what acknowledges registrations comes over the same links."""
+"""What clients look up, and want of leases, is asked of the slots' leaders a little at a time, so that what cannot wait
+need not wait for it: registrations and their acknowledgements come over the same links."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ class WaitingLookup:
     Attributes:
         client: who asks.
         until: nobody needs its answer later, on the server's clock.
+        weight: it counts for so many open questions.
     """
 
     client: Peer
@@ -51,6 +52,7 @@ class WaitingLookup:
     answered: Answered
     timeout_seconds: float
     until: float
+    weight: int = 1
 
 
 @dataclass(slots=True)
@@ -61,8 +63,9 @@ class AskedLeader:
         part_bytes: see :attr:`slotreeve_servers.node.outbox.Outbox.part_bytes`.
         answer_bytes: how large the next answer is, as far as those before it tell.
         answers: how many came.
-        open: questions without an answer.
+        open: questions without an answer, by weight.
         waiting: those that wait, by the holder of the key of who asks.
+        most_open: so many may be without an answer, and one that is larger.
     """
 
     part_bytes: int
@@ -70,15 +73,16 @@ class AskedLeader:
     answers: int = 0
     open: int = 0
     waiting: FairQueue[WaitingLookup] = field(default_factory=FairQueue)
+    most_open: int = MOST_OPEN
 
     @property
     def takes_more(self) -> bool:
         """Whether it may be asked for one more: where none is open, it may."""
-        return self.open < MOST_OPEN and self.open * self.answer_bytes < OPEN_PARTS * self.part_bytes
+        return self.open < self.most_open and self.open * self.answer_bytes < OPEN_PARTS * self.part_bytes
 
-    def answered(self, reply: Message | None) -> None:
+    def answered(self, weight: int, reply: Message | None) -> None:
         """One question was answered, or failed."""
-        self.open -= 1
+        self.open -= weight
         self.answers += 1
         if not self.answers % MEASURED and reply is not None:
             self.answer_bytes = (self.answer_bytes + bytes_of(reply)) / 2
@@ -91,22 +95,28 @@ class Lookups:
     A server that is asked for more than it can answer goes on storing, acknowledging and pushing: lookups alone wait,
     and fail once nobody needs their answers.
 
+    Args:
+        most_open: so many questions to one leader may be without an answer, by weight.
+        first_parts: an answer of a leader that has not answered yet may be so large, in ``node.part_bytes``; 0 where
+            answers are small.
+
     Attributes:
         shed: lookups that failed because their turn did not come in time.
     """
 
-    def __init__(self, outbox: Outbox) -> None:
-        self._outbox = outbox
+    def __init__(self, outbox: Outbox, most_open: int = MOST_OPEN, first_parts: float = FIRST_PARTS) -> None:
+        self._outbox, self._most_open, self._first_parts = outbox, most_open, first_parts
         self._leaders: dict[Peer, AskedLeader] = {}
         self.shed = 0
 
     def ask(self, leader: Peer, lookup: WaitingLookup) -> None:
-        """Ask the leader. ``lookup.answered`` is called once, with an error where the leader
-        cannot be asked, maybe before this method has returned; not at all where the client has gone."""
+        """Ask the leader. ``lookup.answered`` is called once, with an error where the leader cannot be asked or the
+        client has gone meanwhile, maybe before this method has returned."""
         asked = self._leaders.get(leader)
         if asked is None:
             part_bytes = self._outbox.part_bytes
-            asked = self._leaders[leader] = AskedLeader(part_bytes, FIRST_PARTS * part_bytes)
+            first_bytes = self._first_parts * part_bytes
+            asked = self._leaders[leader] = AskedLeader(part_bytes, first_bytes, most_open=self._most_open)
         if asked.waiting or not asked.takes_more:
             asked.waiting.add(lookup.client.holder, lookup)
         elif not self._ask(leader, asked, lookup):
@@ -133,6 +143,7 @@ class Lookups:
         """Take the next one that waits. Returns whether the leader was asked."""
         lookup = asked.waiting.take()
         if self._outbox.silent_for(lookup.client) == math.inf:
+            lookup.answered(None, ConnectionLost(f"{lookup.client.node} has gone"))
             return False
         if self._outbox.now() > lookup.until:
             self.shed += 1
@@ -141,11 +152,11 @@ class Lookups:
         return self._ask(leader, asked, lookup)
 
     def _ask(self, leader: Peer, asked: AskedLeader, lookup: WaitingLookup) -> bool:
-        asked.open += 1
+        asked.open += lookup.weight
         answered = partial(self._answered, leader, asked, lookup)
         if self._outbox.ask(leader, lookup.message, answered, lookup.timeout_seconds):
             return True
-        asked.open -= 1
+        asked.open -= lookup.weight
         lookup.answered(None, ConnectionLost(f"{leader.node} takes no requests now"))
         return False
 
@@ -156,6 +167,6 @@ class Lookups:
     def _answered(
         self, leader: Peer, asked: AskedLeader, lookup: WaitingLookup, reply: Message | None, error: Exception | None
     ) -> None:
-        asked.answered(reply)
+        asked.answered(lookup.weight, reply)
         lookup.answered(reply, error)
         self._go_on(leader, asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -60,6 +61,8 @@ class Reads:
         leader = self._routes.leader_of(read.slot)
 
         def answered(reply: Message | None, error: Exception | None) -> None:
+            if self._outbox.silent_for(read.request.peer) == math.inf:
+                return  # who has asked has gone
             # A reply under an epoch that is no longer the slot's may be incomplete; the read is repeated (I7).
             if isinstance(reply, Datum) and self._routes.leader_of(read.slot) == leader:
                 self._waits.served(read.slot)
