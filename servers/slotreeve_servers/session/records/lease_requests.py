@@ -169,7 +169,7 @@ class LeaseRequests:
         leases.open += len(messages)
         for peer, batches in messages.items():
             message, answered = KeepLeases(batches), partial(self._answered, leases, peer, {b.slot for b in batches})
-            weight, client = sum(map(_leases_in, batches)), leases.request.peer
+            weight, client = max(1, sum(map(_leases_in, batches))), leases.request.peer
             self._turns.ask(peer, WaitingLookup(client, message, answered, ASK_SECONDS, leases.deadline, weight))
 
     def _answered(
@@ -186,8 +186,9 @@ class LeaseRequests:
                     del leases.slots[answer.slot]
                     for name, lease_ids in answer.unknown.items():
                         leases.unknown.setdefault(name, []).extend(lease_ids)
-        for number in asked:
-            self._wait(leases, number, why)
+        if self._outbox.silent_for(leases.request.peer) != math.inf:  # nobody is asked for a client that has gone
+            for number in asked:
+                self._wait(leases, number, why)
         leases.open -= 1
         self._end_if_over(leases)
 
