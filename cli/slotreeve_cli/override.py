@@ -12,6 +12,7 @@ from slotreeve_cli.options import (
     DEFAULT_SESSION,
     NOT_FOUND,
     ClusterOption,
+    DryRunOption,
     GatewayOption,
     MetaOption,
     Rows,
@@ -44,6 +45,9 @@ def add_to(app: typer.Typer) -> None:
         "list", epilog="Examples: slotreeve override list  |  slotreeve override list com.example.Greeter -o json"
     )(list_)
     group.command("clear", epilog="Example: slotreeve override clear com.example.Greeter 10.0.0.1:8080")(clear)
+    group.command(
+        "prune", epilog="Examples: slotreeve override prune --dry-run  |  slotreeve override prune com.example.Greeter"
+    )(prune)
     app.add_typer(group, name="override", no_args_is_help=True)
 
 
@@ -122,6 +126,37 @@ def clear(
         typer.echo(f"{instance_id} of {data_info_id} is not overridden")
         raise typer.Exit(NOT_FOUND)
     typer.echo(f"cleared: {instance_id} of {data_info_id}")
+
+
+def prune(
+    service: Annotated[str, typer.Argument(help="Only of this service.")] = "",
+    dry_run: DryRunOption = False,
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    session: SessionOption = [DEFAULT_SESSION],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    output: RowsOption = Rows.TABLE,
+) -> None:
+    """Clear every override whose instance is not registered now, and print them. One that registers again later meets
+    no override. Nothing is cleared where the session servers do not say what is registered."""
+    from slotreeve.errors import Unreachable
+    from slotreeve.model.data_info import DataInfo
+    from slotreeve_client.tools import run_async
+
+    from slotreeve_cli.printing import print_rows
+
+    rows = run_async(_list(meta, session, cluster, DataInfo.parse(service).id if service else ""))
+    if any(row["registered"] is None for row in rows):
+        raise Unreachable("no session server says which instances are registered; nothing was cleared")
+    gone = [row for row in rows if not row["registered"]]
+
+    def change(overrides: Overrides) -> Overrides:
+        for row in gone:
+            overrides = overrides.changed(str(row["service"]), str(row["id"]), None)
+        return overrides
+
+    if gone and not dry_run:
+        run_async(_change(meta, cluster, change))
+    print_rows(gone, output, empty="every override is of a registered instance")
 
 
 def list_(

@@ -32,7 +32,7 @@ class Commands:
         command = [sys.executable, "-m", "slotreeve_cli", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=self.environment, timeout=300)
         assert done.returncode == exit_code, done.stderr
-        return done.stderr if exit_code == 2 else done.stdout
+        return done.stderr if exit_code in (2, 4) else done.stdout
 
 
 @pytest.mark.processes
@@ -55,8 +55,12 @@ def test_an_override_is_set_seen_listed_and_cleared(dev: DevServer) -> None:
         nowhere = ("--session", free_address())
         unknown = json.loads(run("override", "list", *nowhere, "-o", "json"))
         assert [row["registered"] for row in unknown] == [None, None]
+        assert "nothing was cleared" in run("override", "prune", *nowhere, exit_code=4)
+        for more in (("--dry-run",), ()):
+            assert json.loads(run("override", "prune", *more, "-o", "json")) == rows[1:]
+        assert "every override is of a registered instance" in run("override", "prune")
+        assert json.loads(run("override", "list", "-o", "json")) == rows[:1]
     run("override", "clear", "cli.O", "10.0.0.1:80")
-    run("override", "clear", "cli.P", "gone:1")
     run("override", "clear", "cli.P", "gone:1", exit_code=3)
     assert "nothing is overridden" in run("override", "list")
 
