@@ -23,6 +23,12 @@ from slotreeve_servers.session.records.lookups import Lookups, WaitingLookup
 from slotreeve_servers.session.records.reads import ASK_SECONDS, GIVE_UP_SECONDS
 from slotreeve_servers.session.records.routes import Routes
 
+MOST_OPEN_LISTS = 1
+"""So many lists of one leader may be without an answer: it goes through all of its services for each, however few of
+them are asked for, and what it shall store waits as long."""
+PAGE_PAUSE_SECONDS = 0.02
+"""Pause before the next page where a client may read nothing of one: its one question must not cost many at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
@@ -32,13 +38,6 @@ class _Wish:
     request: Request
     deadline: float
     permit: Permit | None
-
-
-MOST_OPEN_LISTS = 1
-"""So many lists of one leader may be without an answer: it goes through all of its services for each, however few of
-them are asked for, and what it shall store waits as long."""
-PAGE_PAUSE_SECONDS = 0.02
-"""Pause before the next page where a client may read nothing of one: its one question must not cost many at once."""
 
 
 class Listings:
