@@ -72,8 +72,17 @@ def test_a_missing_directory_is_named(tmp_path: Path) -> None:
 
 def test_a_corrupt_directory_is_named_and_left_as_it_is(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    flags = ["--set", f"cluster.meta.meta-1={free_address()}", "--set", f"election.fle.data_dir={state}", "--until-eof"]
-    assert slotreeve("meta", "run", *flags).returncode == 0
+    flags = ["--set", f"cluster.meta.meta-1={free_address()}", "--set", f"election.fle.data_dir={state}"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "slotreeve_cli", "meta", "run", "--until-eof", *flags],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as first:
+        assert first.stdout is not None
+        assert "listens at" in first.stdout.readline()
+        first.communicate("")
+    assert first.returncode == 0
     written = sorted(path for path in state.iterdir() if path.name != "lock")
     assert written
     for path in written:
