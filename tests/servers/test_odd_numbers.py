@@ -11,7 +11,8 @@ import pytest
 from slotreeve.errors import MalformedFrame, SlotreeveError
 from slotreeve.model.data_info import DataInfo
 from slotreeve.model.nodes import Node, Role
-from slotreeve.ports import Hello, Message
+from slotreeve.ports import Connection, Hello, Message
+from slotreeve_client import Client
 from slotreeve_conformance.virtual_time import run
 from slotreeve_protocol.client_messages import Datum, Get, PushesReceived, PushReceipt, Scope
 from slotreeve_protocol.codec import decode_frame, encode_message
@@ -69,20 +70,26 @@ def test_a_number_of_parts_that_is_no_power_of_two_is_refused_where_it_is_read(c
             decode_frame(encode_message(message)[:1] + msgspec.msgpack.encode(fields))
 
 
+async def one_page(cluster: SimulatedCluster) -> tuple[Client, Connection, Datum]:
+    """A client with one registration, and the connection of another one that has read it."""
+    client = cluster.client("session-1")
+    client.publish("com.example.A", "here")
+    await client.flush()
+    odd = cluster.transport("odd", of="session-1")
+    hello = Hello("slotreeve", "odd", Role.CLIENT, "odd@1")
+    connection = await odd.connect(cluster.address("session-1"), hello, Reader(), 2.0)
+    page = await connection.ask(Get(DataInfo.parse("com.example.A").id), 5)
+    assert isinstance(page, Datum)
+    return client, connection, page
+
+
 @pytest.mark.parametrize("start", [1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
 def test_a_client_that_reads_from_behind_the_last_record_gets_an_empty_page_and_nobody_else_notices(start: int) -> None:
     async def scenario(rng: random.Random) -> None:
         async with SimulatedCluster(rng) as cluster:
-            client = cluster.client("session-1")
-            client.publish("com.example.A", "here")
-            await client.flush()
-            odd = cluster.transport("odd", of="session-1")
-            hello = Hello("slotreeve", "odd", Role.CLIENT, "odd@1")
-            connection = await odd.connect(cluster.address("session-1"), hello, Reader(), 2.0)
+            client, connection, page = await one_page(cluster)
             links = cluster.session("session-1").core.routes.linked
             before = dict(links)
-            page = await connection.ask(Get(DataInfo.parse("com.example.A").id), 5)
-            assert isinstance(page, Datum)
             behind = await connection.ask(Get(page.data_info_id, start, page.version), 5)
             assert isinstance(behind, Datum)
             assert (behind.publishers, behind.total) == ([], 1)
@@ -95,16 +102,9 @@ def test_a_client_that_reads_from_behind_the_last_record_gets_an_empty_page_and_
 def test_a_client_that_reads_from_before_the_first_record_gets_no_answer_and_nobody_else_notices() -> None:
     async def scenario(rng: random.Random) -> None:
         async with SimulatedCluster(rng) as cluster:
-            client = cluster.client("session-1")
-            client.publish("com.example.A", "here")
-            await client.flush()
-            odd = cluster.transport("odd", of="session-1")
-            hello = Hello("slotreeve", "odd", Role.CLIENT, "odd@1")
-            connection = await odd.connect(cluster.address("session-1"), hello, Reader(), 2.0)
+            client, connection, page = await one_page(cluster)
             links = cluster.session("session-1").core.routes.linked
             before = dict(links)
-            page = await connection.ask(Get(DataInfo.parse("com.example.A").id), 5)
-            assert isinstance(page, Datum)
             with pytest.raises(SlotreeveError):
                 await connection.ask(Get(page.data_info_id, -(10**12), page.version), 5)
             await asyncio.sleep(1.0)
