@@ -63,6 +63,23 @@ def test_a_slot_whose_row_changed_only_in_its_followers_goes_on() -> None:
     assert slots.unsettled() == []
 
 
+def test_a_leader_that_has_missed_a_table_goes_on_and_a_follower_asks_again() -> None:
+    slots = HeldSlots("data-1")
+    slots.apply(table(1, ("data-1", 1, ("data-2",)), ("data-2", 1, ("data-1",))))
+    slots.held[0].serve()
+    slots.held[1].synced = slots.held[1].is_streamed = True
+    assert slots.apply(table(3, ("data-1", 1, ("data-2",)), ("data-2", 1, ("data-1",)))) == ([], [slots.held[1]])
+    assert slots.held[0].access(1) is Access.ACCEPT
+    assert slots.unsettled() == [1]
+    assert (slots.held[0].since, slots.held[1].since) == (1, 3)
+
+
+def test_nobody_leads_where_the_table_names_nobody() -> None:
+    slots = HeldSlots("data-1")
+    slots.apply(table(1, (None, 1, ("data-1",)), ("data-2", 1, ("data-1",))))
+    assert slots.leaders() == {"data-2"}
+
+
 RECORDS = st.builds(
     Publisher,
     st.sampled_from(["r1", "r2", "r3"]),

@@ -372,6 +372,27 @@ def test_what_was_sent_again_before_it_was_found_to_be_lost_is_not_lost_and_show
     assert scene.ended(RETURNING * GRACE + LATE) == {"client0"}
 
 
+def test_what_has_ended_before_it_was_found_to_be_lost_shows_no_return() -> None:
+    scene = EndingsScene(clients=2)
+    scene.session_dies()
+    gone = LostRecord(scene.slot, record(7), gone=SESSION_1.process_id)
+    assert scene.endings.lost([gone]) == 0
+    assert scene.ended(GRACE + LATE) == {"client0", "client1"}
+
+
+def test_a_slot_that_moves_while_a_session_process_comes_back_leaves_nothing_behind() -> None:
+    scene = EndingsScene(clients=5)
+    scene.session_dies()
+    scene.outbox.end_turn()
+    scene.table("data-2", epoch=2)
+    scene.endings.table_changed()
+    scene.links_again(SESSION_1)
+    scene.outbox.turn_steps = 1
+    for _ in range(30):
+        scene.outbox.end_one_turn()
+    assert scene.endings.held == 0
+
+
 def test_registrations_that_have_ended_put_nothing_off() -> None:
     scene = EndingsScene(clients=6)
     scene.session_dies()
@@ -383,6 +404,22 @@ def test_registrations_that_have_ended_put_nothing_off() -> None:
 
 
 # --- an order freezes ends -------------------------------------------------------------------------------------------
+
+
+def test_the_more_are_held_the_later_they_are_looked_at_again_unless_the_rules_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ending_rounds, "BRAKED_PER_SECOND", 10)
+    scene = EndingsScene(clients=200)
+    scene.session_dies()
+    scene.until(GRACE + LATE)
+    assert len(scene.left) == 200
+    scene.brake.rules = rules = RULES.model_copy(update={"brake_share": 1.1})
+    scene.until(GRACE + 15.0)
+    assert len(scene.left) == 200, "they are looked at every 20 seconds"
+    scene.endings.rules_changed(rules)
+    scene.until(GRACE + 15.0 + LATE)
+    assert scene.left == []
 
 
 def test_after_a_thaw_the_brake_has_the_whole_of_its_longest_time_again() -> None:
@@ -519,6 +556,37 @@ def test_a_mark_asks_for_those_who_come_late_only_where_a_client_was_lost(says_s
     assert marks == [Confirm([SlotEpoch(0, 1)], arrivals=not says_so)] * 2
 
 
+def test_a_mark_for_leases_asks_for_nobody_who_comes_late() -> None:
+    scene = EndingsScene()
+    scene.answers = False
+    a_lease(scene, "l", 1.0)
+    scene.until(2.0)
+    marks = [request.message for request in scene.outbox.requests if isinstance(request.message, Confirm)]
+    assert marks == [Confirm([SlotEpoch(0, 1)], arrivals=False)] * 2
+
+
+@pytest.mark.parametrize("turns", range(14))
+def test_what_is_sent_again_at_any_time_while_a_round_ends_in_parts_stays(turns: int) -> None:
+    scene = EndingsScene(clients=5)
+    scene.answers = False
+    scene.lose(*scene.records)
+    scene.outbox.advance(GATHER_SECONDS)
+    scene.outbox.turn_steps = 1
+    for request in [request for request in scene.outbox.requests if isinstance(request.message, Confirm)]:
+        request.answered(Answers([]), None)
+    for _ in range(turns):
+        scene.outbox.end_one_turn()
+    back = [one for one in range(5) if f"client{one}-0" in scene.left]
+    for client in back:
+        scene.comes_back(client)
+    scene.outbox.requests.clear()
+    scene.answers = True
+    scene.outbox.turn_steps = 1_000
+    scene.until(30.0)
+    assert len(scene.left) == len(back)
+    assert scene.endings.held == 0
+
+
 def test_where_a_session_server_did_not_answer_a_lost_client_has_the_grace_once_more() -> None:
     scene = departing(says_so=False)
     scene.outbox.advance(GATHER_SECONDS)
@@ -607,11 +675,24 @@ def test_what_is_due_during_a_round_gets_its_own_round() -> None:
 
 def test_what_is_said_again_because_its_message_was_repeated_is_one_end() -> None:
     scene = departing()
+    scene.outbox.advance(GATHER_SECONDS)
+    assert state_of(scene, "client0-0") == "asked"
     scene.say(*scene.records)
     assert scene.slot.leaving == 1
+    answer(scene)
+    answer(scene)
+    assert scene.left == [], "the round that had begun"
+    assert scene.reasons == {}, "who leaves gives no reason"
     scene.answers = True
     assert scene.ended(0.1) == {"client0"}
     assert scene.slot.leaving == 0
+
+
+def test_what_is_stored_once_more_as_it_was_is_lost_still() -> None:
+    scene = departing(says_so=False)
+    scene.put(*scene.records)
+    scene.answers = True
+    assert scene.ended(0.1) == {"client0"}
 
 
 def test_who_leaves_and_comes_back_elsewhere_within_the_round_may_be_lost_again() -> None:
@@ -627,7 +708,9 @@ def test_who_says_so_after_it_was_lost_leaves_at_once() -> None:
     scene = EndingsScene(clients=9)
     scene.lose(*scene.records)
     scene.say(scene.records[0])
-    assert scene.ended(0.1) == {"client0"}
+    assert scene.endings.held == 9
+    scene.arrive(0)
+    assert scene.ended(0.1) == {"client0"}, "its client arrives elsewhere: it has said there what it has there"
     assert scene.endings.held == 8
 
 

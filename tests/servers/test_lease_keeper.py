@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotreeve.errors import RequestTimeout
 from slotreeve.model.nodes import Role
+from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve.ports import Message
 from slotreeve_protocol.lease_messages import (
@@ -149,8 +150,8 @@ def test_nothing_ends_and_nothing_is_carried_out_while_the_meta_leader_does_not_
     leader.is_granted = False
     leader.pass_time(60.0)
     assert leader.leases == {"a"}
-    leader.keep(renewed=["a"])
-    assert leader.answer() == KeptLeases(0, Access.MOVED, 1, {})
+    leader.keep([terms("b")], renewed=["a"], ended=["a"])
+    assert (leader.answer(), leader.leases) == (KeptLeases(0, Access.MOVED, 1, {}), {"a"})
     leader.is_granted = True
     leader.pass_time(10.2 + 2.5)
     assert leader.leases == set()
@@ -283,6 +284,42 @@ def test_what_a_follower_does_not_have_is_not_acknowledged(access: Access | None
     else:
         leader.outbox.answer(Answers([SlotAnswer(0, access, 2)]), kind=Confirm)
     assert leader.answer() == KeptLeases(0, Access.MOVED, 0, {})
+
+
+def test_a_renewal_waits_for_a_lease_that_a_follower_did_not_have_when_it_was_asked() -> None:
+    leader = Leader("data-2")
+    leader.core.opened(FOLLOWER)
+    deliver(leader.outbox, leader.core.handlers, FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    leader.keep([terms("a")])
+    leader.outbox.answer(Answers([SlotAnswer(0, Access.MISMATCH, 1)]), kind=Confirm)
+    leader.keep(renewed=["a"])
+    assert leader.answer() is None
+    leader.outbox.answer(Answers([SlotAnswer(0, Access.ACCEPT, 1)]), kind=Confirm)
+    assert leader.answer() == kept()
+
+
+def test_a_slot_that_others_lead_takes_no_leases() -> None:
+    leader = Leader("data-2")
+    rows = (Slot(0, "data-2", 2, ("data-1",)), Slot(1, "data-2", 2, ()))
+    nodes = [node_of("data-1"), node_of("data-2")]
+    deliver(leader.outbox, leader.core.membership.handlers, META, View(1, 2, SlotTable(2, rows), nodes, []))
+    batches = [SlotLeases(number, 2, [terms("a")], {}, {}) for number in (0, 1)]
+    deliver(leader.outbox, leader.core.handlers, SESSION, KeepLeases(batches))
+    [reply] = leader.outbox.messages(LeasesKept, SESSION)
+    assert isinstance(reply, LeasesKept)
+    assert [(answer.slot, answer.access) for answer in reply.answers] == [(0, Access.MOVED), (1, Access.MOVED)]
+    assert leader.leases == set()
+
+
+def test_registrations_of_a_service_that_has_leases_too_are_none() -> None:
+    leader = Leader()
+    leader.keep([terms("a")])
+    published = Publisher("client-1", "s", 1, 1, SESSION.process_id, "", (b"x",))
+    leader.core.slots.held[0].store.put(published, 0.0)
+    leader.lead(2)
+    assert leader.core.counters()["leases"] == 1
+    leader.pass_time(60.0)
+    assert leader.leases == {"client"}
 
 
 def test_without_a_follower_that_the_table_names_nothing_is_acknowledged() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
+from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.slot_messages import Answers, Changed, Confirm
 from slotreeve_servers.data.endings import ending_rounds
 from slotreeve_servers.data.endings.ending import LostRecord
@@ -75,6 +76,21 @@ def test_a_session_server_is_told_that_a_newer_record_is_stored() -> None:
     scene.put(Publisher("a-1", "s", 1, 2, SESSION_2.process_id, "", (b"x",)))
     assert (scene.told_over(), scene.told_over(SESSION_2)) == (["a-1"], [])
     assert scene.left == ["a-1"]
+
+
+def test_what_is_lost_and_over_does_not_come_back_with_its_report() -> None:
+    scene = Scene()
+    scene.report(record("b"))
+    assert scene.left == ["a-1"]
+    assert scene.told_over() == ["b-1"]
+
+
+def test_a_member_at_which_clients_arrive_is_not_gone_however_long_it_is_silent() -> None:
+    scene = Scene()
+    scene.tell(SESSION_1, arriving=["z"])
+    scene.sessions.closed(SESSION_1)
+    assert scene.live(10 * GRACE) == ["a-1"]
+    assert scene.lost_clients.gone == set()
 
 
 def test_a_session_server_is_told_nothing_of_what_the_next_leader_decides() -> None:
@@ -328,6 +344,21 @@ def test_a_session_process_that_links_again_while_its_records_are_searched_keeps
     scene.links_again(SESSION_1)
     scene.until(30.0)
     assert {"a-1", "b-1", "c-1"} <= set(scene.left)
+
+
+def test_a_slot_that_this_server_follows_when_it_is_searched_has_no_lost_clients() -> None:
+    scene = EndingsScene(slots=2)
+    scene.put(record("a"), *[record(f"other{number}", session=SESSION_2) for number in range(9)])
+    scene.put(record("b"), slot=1)
+    scene.outbox.turn_steps = 1
+    scene.dies(SESSION_1)
+    while not scene.endings.held:
+        scene.outbox.end_one_turn()
+    rows = (Slot(0, "data-1", 1, ()), Slot(1, "data-2", 2, ("data-1",)))
+    scene.slots.apply(SlotTable(2, rows))
+    for _ in range(20):
+        scene.outbox.end_one_turn()
+    assert scene.endings.held == 1, "of the slot that this server leads still"
 
 
 def test_a_session_process_that_is_back_gone_and_back_again_between_two_turns_keeps_everything() -> None:

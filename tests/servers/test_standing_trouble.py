@@ -187,7 +187,7 @@ def test_an_ended_lease_leaves_nothing_until_the_time_at_which_it_would_have_end
 
 
 def test_who_says_that_it_leaves_costs_no_look_at_all_that_the_brake_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    held, looks, original = 10_000, Counter[str](), EndingRounds._look_at
+    held, looks, original = 10_000, Counter[str](), EndingRounds._is_due
     scene = EndingsScene(clients=held)
     scene.freeze(True)
     scene.lose(*scene.records)
@@ -195,11 +195,11 @@ def test_who_says_that_it_leaves_costs_no_look_at_all_that_the_brake_holds(monke
     leaving = [record_of(f"leaves{number}") for number in range(20)]
     scene.put(*leaving)
 
-    def counted(self: EndingRounds, ending: Ending, free: list[Ending], leaving: list[Ending]) -> None:
+    def counted(self: EndingRounds, ending: Ending) -> bool:
         looks["all"] += 1
-        original(self, ending, free, leaving)
+        return original(self, ending)
 
-    monkeypatch.setattr(EndingRounds, "_look_at", counted)
+    monkeypatch.setattr(EndingRounds, "_is_due", counted)
     for one in leaving:
         scene.say(one)
         scene.settle()

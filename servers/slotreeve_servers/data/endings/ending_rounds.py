@@ -158,15 +158,15 @@ class EndingRounds:
                 return  # the others wait for the next look at all that is held
         self._states.hear()
         free: list[Ending] = []
-        leaving: list[Ending] = []
         for ending in list(self._ready):
-            if ending.state is BRAKED:
-                self._look_at(ending, free, leaving)
+            if ending.state is BRAKED and self._is_due(ending):
+                free.append(ending)
             yield
         look = self._brake.look(self._slots.registrations, self._outbox.attended())
         for ending in free:
             look.add(ending)
             yield
+        leaving: list[Ending] = []
         for ending in free:
             if look.lets_end(ending, self._is_doubtful(ending)):
                 leaving.append(ending)
@@ -188,16 +188,15 @@ class EndingRounds:
             and self._states.leases.is_unheard(ending)
         )
 
-    def _look_at(self, ending: Ending, free: list[Ending], leaving: list[Ending]) -> None:
-        """Whether a registration is still there and due. ``free``: the brake decides. ``leaving``: it ends."""
+    def _is_due(self, ending: Ending) -> bool:
+        """Whether a registration is still there and due, so that the brake decides."""
         if not self._slots.has(ending.slot) or ending.record_that_ends() is None:
             self._states.move(ending, EndingEvent.SENT_AGAIN)
-        elif self._states.deadline(ending) > self._outbox.attended():
+            return False
+        if self._states.deadline(ending) > self._outbox.attended():
             self._states.move(ending, EndingEvent.PUT_OFF)
-        elif ending.said:
-            leaving.append(ending)
-        elif not isinstance(ending, HeldLease) or self._states.leases.may_end(ending):
-            free.append(ending)
+            return False
+        return not isinstance(ending, HeldLease) or self._states.leases.may_end(ending)
 
     def _remove(self, endings: Iterable[Ending]) -> None:
         writes: dict[HeldSlot, SlotWrite] = {}
@@ -207,8 +206,7 @@ class EndingRounds:
             if record is None or not self._slots.has(ending.slot) or (self._brake.is_frozen and not ending.said):
                 continue
             if self._states.deadline(ending) > self._outbox.attended():
-                self._states.move(ending, EndingEvent.PUT_OFF)  # it has turned out to be one of many
-                continue
+                continue  # it has turned out to be one of many
             self._states.move(ending, EndingEvent.RELEASED)
             slot = ending.slot
             if slot not in writes:

@@ -161,11 +161,9 @@ class Endings:
         return None
 
     def put_off(self, ending: Ending) -> None:
-        """A lease has another deadline."""
+        """A lease has another deadline. One that is asked about, or held, is found not to be due any more."""
         if ending.state is WAITING:
             self._wait(ending)
-        else:
-            self.move(ending, EndingEvent.PUT_OFF)
 
     def stored(self, slot: HeldSlot, records: Iterable[Publisher]) -> None:
         """These records were stored in a led slot: where one of them was lost, its client has sent it again."""
