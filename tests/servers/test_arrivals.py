@@ -154,3 +154,13 @@ def test_that_a_client_with_records_has_left_is_told_at_once() -> None:
     scene.arrivals.lost(two, 0.3)
     scene.outbox.end_turn()
     assert [effect.what for effect in scene.outbox.take("sent")] == [Presence([], [], ["a"])]
+
+
+def test_a_client_that_is_lost_amid_its_replay_with_some_records_arrives_no_more_after_a_while() -> None:
+    scene = Scene()
+    (client,) = scene.come("a")
+    client.records["a-1"] = Publisher("a-1", "s", 1, 1, "session-1@1", "", (b"x",))
+    scene.told()
+    scene.arrivals.lost(client, 0.3)
+    scene.outbox.advance(0.31)
+    assert scene.told()[-1] == ([], ["a"])

@@ -17,6 +17,7 @@ from slotreeve_protocol.slot_messages import (
     SlotInterest,
     SlotWrite,
 )
+from slotreeve_servers.data.announcing.changes import MOST_TRANSFERS
 from slotreeve_servers.session.push.interests import parts_of
 
 from tests.servers.data_scene import SESSION_1, SESSION_2, Scene, record
@@ -269,6 +270,28 @@ def test_changes_of_one_turn_are_as_old_as_the_oldest_of_them() -> None:
     scene.outbox.end_turn()
     sent = [effect.what for effect in scene.outbox.take("sent") if isinstance(effect.what, Changed)]
     assert [change.waited_us for message in sent for change in message.changes] == [2_000_000]
+
+
+def test_large_services_of_which_more_are_wanted_than_are_sent_at_once_all_come() -> None:
+    scene = Scene()
+    scene.outbox.part_bytes = 1_000
+    scene.slot.compared.add(SESSION_1.process_id)
+    names = [f"s{number}" for number in range(MOST_TRANSFERS + 4)]
+    scene.put(*[record(f"{name}-{n}", service=name) for name in names for n in range(30)])
+    scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known(name, 0, 0) for name in names], []))
+    copies = {name: DatumCopy() for name in names}
+    scene.outbox.end_turn()
+    while scene.outbox.requests:
+        for message in [effect.what for effect in scene.outbox.take("sent", "asked")]:
+            for change in message.changes if isinstance(message, Changed) else ():
+                copy = copies[change.data_info_id]
+                if copy.fit(change) is Fit.PART:
+                    copy.gather(change)
+                else:
+                    assert copy.apply(change) is not None
+        scene.outbox.requests.pop(0).answered(Done(), None)
+        scene.outbox.end_turn()
+    assert [name for name, copy in copies.items() if copy.records != scene.slot.store.services[name]] == []
 
 
 def test_after_each_proof_there_is_room_for_as_many_services_as_before(monkeypatch: pytest.MonkeyPatch) -> None:

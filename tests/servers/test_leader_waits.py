@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +24,26 @@ class Scene:
 
     def add(self, slot: int, request: int, seconds: float) -> None:
         self.waits.add(slot, request, self.outbox.now() + seconds)
+
+
+def test_what_waits_again_is_not_forgotten_where_another_request_raises() -> None:
+    outbox, tried = RecordingOutbox(), list[str]()
+
+    def go_on(name: str) -> None:
+        tried.append(name)
+        if tried == ["a"]:
+            waits.add(0, name, outbox.now() + 100.0)
+        if tried == ["a", "b"]:
+            raise ValueError(name)
+
+    waits = LeaderWaits[str](outbox, lambda slot: True, go_on, lambda name, why: None)
+    for name in "abc":
+        waits.add(0, name, outbox.now() + 50.0)
+    with contextlib.suppress(ValueError):
+        outbox.advance(LOOK_SECONDS)
+    for _ in range(5):
+        outbox.advance(1.0)
+    assert sorted(tried) == ["a", "a", "b", "c"]
 
 
 def test_very_many_requests_wait_by_one_timer_and_go_on_in_parts_once_there_is_a_leader() -> None:

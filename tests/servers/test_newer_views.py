@@ -37,6 +37,12 @@ def asking() -> SessionScene:
     return scene
 
 
+def test_a_data_server_that_refuses_because_its_table_is_newer_is_asked_for_it() -> None:
+    scene = asking()
+    scene.outbox.answer(Answers([SlotAnswer(0, Access.MOVED, 0)], 2), kind=Confirm)
+    assert [message for _, message in questions(scene.outbox, GetNewerView)] == [GetNewerView(1)]
+
+
 def test_a_session_server_tells_every_data_server_the_revision_of_its_view() -> None:
     scene = asking()
     assert questions(scene.outbox, Confirm) == [("data-1", Confirm([SlotEpoch(0, 1)], 0, 1))]

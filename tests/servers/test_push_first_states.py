@@ -30,6 +30,23 @@ def test_a_client_with_a_newer_state_than_this_server_is_brought_forward_althoug
     assert {one.register_id for one in push.changed} == {"a", "b"}
 
 
+def test_a_client_with_a_newer_state_is_brought_forward_although_there_was_a_gap_meanwhile() -> None:
+    scene = Scene()
+    scene.change(record("r1"), whole=True)
+    other = scene.subscribe("a")
+    assert scene.pushes(other)
+    scene.outbox.advance(5.0)
+    client = scene.subscribe("b", version=3, digest=999)
+    assert scene.pushes(client) == []
+    scene.change()
+    scene.copy.forget_version()
+    assert scene.pushes(client) == []
+    scene.version = 5
+    scene.change(whole=True)
+    scene.outbox.advance(5.0)
+    assert [push.version for push in scene.pushes(client)] == [6]
+
+
 @pytest.mark.parametrize("behind", [True, False])
 def test_a_client_that_was_brought_a_newer_state_by_its_former_server_is_brought_forward_from_there(
     behind: bool,
