@@ -107,7 +107,9 @@ def test_without_servers_or_in_protection_mode_the_table_stays() -> None:
     assert arranger().arrange(table, [], reported(table)).plan is None
     protected = arranger(protect_below=3)
     assert protected.is_protected(servers("a", "b"))
+    assert not protected.is_protected(servers("a", "b", "d")), "as many as it shall have"
     assert protected.arrange(table, servers("a", "b"), reported(table)).plan is None
+    assert protected.arrange(table, servers("a", "b", "d"), reported(table)).plan is not None
 
 
 def test_nothing_is_balanced_while_a_slot_is_not_held_completely() -> None:
@@ -267,6 +269,14 @@ def test_of_two_members_the_one_leads_that_was_heard_else_the_one_that_leads_les
     plan = judge.arrange(table, servers("a", "b"), CopyReports()).plan
     assert plan is not None
     assert [slot.leader for slot in plan.table.slots] == ["b", "a", "a"]
+
+
+def test_of_two_members_the_one_that_stays_leads_although_it_leads_more() -> None:
+    rows = (Slot(0, "dead", 1, ("a", "b")), Slot(1, "b", 1, ("a",)), Slot(2, "b", 1, ("a",)))
+    judge = Arranger(3, 3, FailingAssigner(), even())
+    plan = judge.arrange(SlotTable(1, rows), servers("a", "b"), CopyReports(), Leaving(frozenset({"a"}))).plan
+    assert plan is not None
+    assert plan.table.slots[0].leader == "b"
 
 
 def test_where_every_server_leaves_they_keep_the_slots() -> None:

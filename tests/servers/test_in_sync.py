@@ -240,6 +240,47 @@ def test_a_follower_that_comes_back_in_time_is_not_lost() -> None:
     assert scene.reports() == []
 
 
+def test_a_follower_that_was_late_and_followed_no_more_has_the_whole_time_when_it_follows_again() -> None:
+    scene = Scene(("data-3",), ())
+    scene.keep([terms("a")])
+    scene.pass_time(1.4)
+    scene.row((), (), 2)
+    scene.pass_time(0.3)
+    scene.row(("data-3",), (), 3)
+    scene.pass_time(0.3)
+    assert scene.reports() == []
+    scene.keep([terms("b")])
+    scene.pass_time(1.0)
+    assert scene.reports() == []
+    scene.pass_time(1.0)
+    assert scene.reports() == [SlotCopies(0, 1, [], ["data-3"])]
+
+
+def test_a_learner_that_was_ready_and_is_none_any_more_is_waited_for_no_more() -> None:
+    scene = Scene()
+    scene.follows(LEARNER)
+    for _ in range(2):
+        scene.outbox.answer(YES, kind=Confirm)
+        scene.outbox.end_turn()
+    assert scene.reports() == [SlotCopies(0, 1, ["data-2"], [])]
+    scene.row((), (), 2)
+    assert scene.reports() == []
+    scene.keep([terms("a")])
+    assert scene.is_acknowledged()
+
+
+def test_a_learner_that_is_absent_has_the_whole_time_when_it_learns_again() -> None:
+    scene = Scene()
+    scene.pass_time(ABSENT_SECONDS + 0.5)
+    assert [copies.absent for copies in scene.reports()] == [["data-2"]]
+    scene.row((), (), 2)
+    scene.row((), ("data-2",), 3)
+    scene.pass_time(ABSENT_SECONDS - 0.5)
+    assert scene.reports() == []
+    scene.pass_time(1.0)
+    assert [copies.absent for copies in scene.reports()] == [["data-2"]]
+
+
 def test_a_follower_that_does_not_answer_is_lost_at_once() -> None:
     scene = Scene(("data-3",), ())
     scene.follows(OTHER)

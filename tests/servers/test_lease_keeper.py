@@ -439,6 +439,18 @@ def test_what_was_refused_for_lack_of_a_lease_is_granted_anew_however_late_the_a
     assert leader.core.leases.regained_at >= before
 
 
+def test_every_slot_is_compared_over_each_new_link_of_a_session_process() -> None:
+    leader = Leader()
+    assert SESSION.process_id in leader.core.slots.held[0].compared
+    leader.outbox.requests.clear()
+    leader.core.opened(newer := a_peer("session-1", Role.SESSION))
+    leader.outbox.end_turn()
+    asked = [r.message for r in leader.outbox.requests if r.peer is newer and isinstance(r.message, Compare)]
+    assert [[slot.slot for slot in message.slots] for message in asked] == [[0]], (
+        "what was sent may be lost with a link"
+    )
+
+
 def test_an_older_connection_of_a_session_process_ends_when_it_connects_again() -> None:
     leader = Leader()
     leader.outbox.take()

@@ -98,6 +98,30 @@ def test_another_meta_leader_or_the_same_in_another_term_is_told_all_again_in_pa
     assert len({number for part in again for number in part}) == slots
 
 
+def test_a_slot_that_this_server_follows_now_is_not_told_and_under_a_new_leader_epoch_all_is_told_anew() -> None:
+    scene = LoadScene(1)
+    scene.write(0, 5)
+    assert scene.told(WINDOW_SECONDS + 1.0)[0].records == 5
+    scene.write(0, 5)
+    scene.outbox.advance(WINDOW_SECONDS + 1.0)
+    scene.table("data-2")
+    assert scene.slots.held[0].slot.followers == ("data-1",)
+    assert scene.told(WINDOW_SECONDS + 1.0) == {}
+    scene.table("data-1")
+    assert scene.told(WINDOW_SECONDS + 1.0)[0].records == 10
+
+
+def test_what_was_not_taken_of_a_slot_that_is_lost_is_not_told_again() -> None:
+    scene = LoadScene(1)
+    scene.write(0, 5)
+    part = scene.told(WINDOW_SECONDS + 1.0)
+    scene.table("data-2")
+    scene.told()
+    scene.loads.not_taken(part)
+    scene.table("data-1")
+    assert scene.told() == {}, "what was then; it is measured anew"
+
+
 def test_a_slot_that_another_server_leads_now_is_not_told() -> None:
     scene = LoadScene(2)
     scene.write(0, 10)

@@ -82,7 +82,7 @@ class ClientLimits:
         check_config_key(key)
         if key not in client.configs and key not in FOR_ALL:
             self._check_watched(client)
-            if len(client.configs) >= MOST_KEYS:
+            if len(client.configs) - len(client.configs & FOR_ALL) >= MOST_KEYS:
                 self._refuse(client, f"{MOST_KEYS} watched keys of the configuration")
 
     def _check_watched(self, client: ConnectedClient) -> None:
