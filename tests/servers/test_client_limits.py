@@ -175,6 +175,11 @@ def test_a_client_may_have_so_many_bytes() -> None:
     assert rejected(scene) == [(10, "SR503")], "a larger one needs some"
     scene.publish(client, record(2, 2, ends=True), record(0, 3, size=half))
     assert rejected(scene) == []
+    scene.publish(client, record(0, 4, size=half))
+    assert rejected(scene) == [], "as large as the one before"
+    scene.limits.rules = FEW.model_copy(update={"most_megabytes": 0})
+    scene.publish(client, record(0, 5, size=half // 2))
+    assert rejected(scene) == [], "less than before, although it is more than anybody may have now"
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9_000), st.booleans()), max_size=40))
@@ -232,7 +237,13 @@ def test_so_many_clients_may_be_connected_with_one_key() -> None:
         limits.opened(client(f"g{number}", "gateway-1", Role.GATEWAY))
         limits.opened(ConnectedClient(Peer(f"n{number}", Role.CLIENT, "n@1")))
     limits.closed(first)
+    limits.closed(client("another", "shop", Role.GATEWAY))
     limits.opened(third)
+    with pytest.raises(LimitReached, match="2 connections with one key"):
+        limits.opened(first)
+    for one in (second, third):
+        limits.closed(one)
+    assert "shop" not in limits._connections, "nobody is left"
 
 
 def test_limits_that_are_near_are_looked_at_and_others_cost_nothing() -> None:

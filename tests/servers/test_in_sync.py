@@ -140,6 +140,18 @@ def test_a_learner_without_the_newest_table_is_asked_again() -> None:
     assert len(scene.asked()) == 1
 
 
+def test_a_learner_is_ready_after_two_answers_in_succession_and_not_after_two_of_three() -> None:
+    scene = Scene()
+    scene.follows(LEARNER)
+    for reply in (YES, NOT_YET, YES):
+        scene.pass_time(0.1)
+        scene.outbox.answer(reply, kind=Confirm)
+        assert scene.reports() == []
+    scene.pass_time(0.1)
+    scene.outbox.answer(YES, kind=Confirm)
+    assert scene.reports() == [SlotCopies(0, 1, ["data-2"], [])]
+
+
 def ready(scene: Scene) -> None:
     scene.outbox.answer(YES, kind=Confirm)
     scene.outbox.end_turn()
@@ -238,6 +250,43 @@ def test_a_follower_that_comes_back_in_time_is_not_lost() -> None:
     scene.follows(OTHER)
     scene.pass_time(2.0)
     assert scene.reports() == []
+    scene.core.closed(OTHER, "lost")
+    scene.keep([terms("b")])
+    scene.pass_time(1.0)
+    assert scene.reports() == [], "its lateness is forgotten"
+    scene.pass_time(1.0)
+    assert scene.reports() == [SlotCopies(0, 1, [], ["data-3"])]
+
+
+def test_a_follower_is_late_although_a_learner_is_on_trial() -> None:
+    scene = Scene(("data-3",))
+    scene.follows(LEARNER)
+    scene.outbox.answer(YES, kind=Confirm)
+    scene.keep([terms("a")])
+    scene.pass_time(2.0)
+    assert [copies.lost for copies in scene.reports()] == [["data-3"]]
+
+
+def test_a_follower_that_lacks_something_is_not_lost_because_another_one_is_silent() -> None:
+    scene = Scene(("data-2", "data-3"), ())
+    scene.follows(LEARNER, OTHER)
+    scene.keep([terms("a")])
+    silent, lacking = [request for request in scene.outbox.requests if isinstance(request.message, Confirm)]
+    scene.outbox.requests = [r for r in scene.outbox.requests if r not in (silent, lacking)]
+    silent.answered(None, RequestTimeout("it is frozen"))
+    lacking.answered(NOT_YET, None)
+    assert [copies.lost for copies in scene.reports()] == [[silent.peer.node]]
+
+
+def test_that_a_follower_is_lost_is_told_before_the_next_regular_heartbeat() -> None:
+    scene = Scene(("data-3",), ())
+    scene.follows(OTHER)
+    scene.keep([terms("a")])
+    scene.outbox.requests = [r for r in scene.outbox.requests if not isinstance(r.message, Heartbeat)]
+    scene.outbox.answer(None, RequestTimeout("it is frozen"), kind=Confirm)
+    scene.outbox.end_turn()
+    [heartbeat] = [r.message for r in scene.outbox.requests if isinstance(r.message, Heartbeat)]
+    assert heartbeat.copies == [SlotCopies(0, 1, [], ["data-3"])]
 
 
 def test_a_follower_that_was_late_and_followed_no_more_has_the_whole_time_when_it_follows_again() -> None:

@@ -116,8 +116,8 @@ def test_what_was_not_taken_of_a_slot_that_is_lost_is_not_told_again() -> None:
     scene.write(0, 5)
     part = scene.told(WINDOW_SECONDS + 1.0)
     scene.table("data-2")
-    scene.told()
     scene.loads.not_taken(part)
+    assert scene.told() == {}
     scene.table("data-1")
     assert scene.told() == {}, "what was then; it is measured anew"
 

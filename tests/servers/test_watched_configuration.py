@@ -61,6 +61,18 @@ def test_who_knows_nothing_of_a_key_without_a_value_is_told_so_once_the_entries_
     assert (scene.told(early), scene.told(late), scene.told(old)) == ([(LIMIT, 0)], [(LIMIT, 0)], [])
 
 
+def test_what_was_told_once_is_not_told_again_with_each_copy_of_all_entries() -> None:
+    scene, watcher = Scene(), client("one")
+    scene.mirror.watch(watcher, {LIMIT: 0, "other": 0})
+    assert scene.mirror.load([entry(1)]) == [entry(1)]
+    assert sorted(scene.told(watcher)) == [(LIMIT, 1), ("other", 0)]
+    assert scene.mirror.load([entry(1)]) == []
+    assert scene.told(watcher) == []
+    scene.mirror.begin_anew()
+    assert scene.mirror.load([]) == [ConfigEntry(LIMIT, None, 0)], "there was one in the former era"
+    assert scene.mirror.load([]) == []
+
+
 def test_those_who_watch_on_are_told_although_another_one_does_no_more() -> None:
     scene, one, two = Scene(), client("one"), client("two")
     for watcher in (one, two):

@@ -101,9 +101,6 @@ class LedLoads:
             over.append(number)
         for number in over:
             window = self._windows.pop(number)
-            if self._slots.get(number) is not window.slot or not window.slot.leads:
-                self._forget(number)
-                continue
             load = _load_of(window, now)
             if load.writes_per_second:
                 self._windows[number] = WriteWindow(window.slot, now, window.slot.writes, load.writes_per_second)
