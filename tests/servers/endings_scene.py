@@ -25,6 +25,8 @@ from tests.servers.recording_outbox import RecordingOutbox, a_peer
 SESSION_1, SESSION_2 = a_peer("session-1", Role.SESSION), a_peer("session-2", Role.SESSION)
 RULES = DataSettings()
 LOOK_SECONDS = 0.25
+MOST_ROUNDS = 1_000
+"""No scene has so many rounds at one time."""
 
 
 def record(client: int | str, number: int = 0, incarnation: int = 1, session: Peer = SESSION_1) -> Publisher:
@@ -156,12 +158,15 @@ class EndingsScene:
     def settle(self) -> None:
         """Gather, ask, and let session servers answer, until nothing is under way."""
         self.outbox.end_turn()
-        while self.answers and (self.endings.rounds.is_asking or self.endings.rounds._gathered):
+        for _ in range(MOST_ROUNDS):
+            if not self.answers or not (self.endings.rounds.is_asking or self.endings.rounds._gathered):
+                return
             self.outbox.advance(0.01)
             while any(isinstance(request.message, Confirm) for request in self.outbox.requests):
                 self.outbox.answer(Answers([]), kind=Confirm)
             if self.needs_time():
                 return
+        raise AssertionError("what is due is asked about for ever, or never")
 
     def needs_time(self) -> bool:
         """Whether a round waits for a session server that is not connected, or for the view."""

@@ -56,6 +56,16 @@ def test_a_client_may_have_so_many_registrations_and_another_one_as_many() -> No
     assert (len(client.records), len(other.records), scene.limits.hit) == (3, 3, 3)
 
 
+def test_ends_of_what_a_client_has_do_not_count_as_requests() -> None:
+    scene = Scene()
+    scene.limits.rules = FEW.model_copy(update={"most_registrations": 100})
+    client = scene.client("client")
+    scene.publish(client, *[record(number) for number in range(100)])
+    scene.publish(client, *[record(number, 2, ends=True) for number in range(100)])
+    assert rejected(scene) == []
+    assert client.records == {}
+
+
 def test_ends_of_what_a_client_does_not_have_count_as_requests() -> None:
     """They are remembered for a while, for a registration that is still on its way."""
     scene = Scene()

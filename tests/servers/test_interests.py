@@ -272,6 +272,16 @@ def test_changes_of_one_turn_are_as_old_as_the_oldest_of_them() -> None:
     assert [change.waited_us for message in sent for change in message.changes] == [2_000_000]
 
 
+def test_what_a_slot_holds_that_ceases_to_serve_in_this_turn_is_not_announced() -> None:
+    scene = Scene()
+    scene.slot.compared.add(SESSION_1.process_id)
+    scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known("s", 0, 0)], []))
+    assert scene.changed() == [("session-1", 0, [], [])]
+    scene.put(record("r1"))
+    scene.slot.serving = False
+    assert scene.changed() == []
+
+
 def test_large_services_of_which_more_are_wanted_than_are_sent_at_once_all_come() -> None:
     scene = Scene()
     scene.outbox.part_bytes = 1_000

@@ -12,6 +12,7 @@ from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.push.push import (
     COST_FACTOR,
+    HISTORY,
     IN_FLIGHT,
     MANY_SUBSCRIBERS,
 )
@@ -175,6 +176,19 @@ def test_the_history_holds_no_more_changes_than_the_service_has_records(republis
     assert push.from_version == (0 if is_whole else sent[-1].version)
     assert len(push.changed) == (101 if is_whole else 99)
     assert push.version == scene.version
+
+
+def test_the_history_of_a_large_service_has_no_more_steps_than_it_may_have() -> None:
+    scene = Scene()
+    client = scene.subscribe("c")
+    scene.change(*[record(f"r{number}") for number in range(10 * HISTORY)], whole=True)
+    for number in range(3 * HISTORY):
+        scene.outbox.advance(1.0)
+        scene.change(record(f"new{number}"))
+        for push in scene.pushes(client):
+            scene.receipt(client, push.version)
+    assert scene.group._history is not None
+    assert len(scene.group._history) == HISTORY
 
 
 def test_a_change_of_more_than_is_left_of_a_service_is_pushed_as_the_whole_service() -> None:

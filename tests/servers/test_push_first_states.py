@@ -30,6 +30,16 @@ def test_a_client_with_a_newer_state_than_this_server_is_brought_forward_althoug
     assert {one.register_id for one in push.changed} == {"a", "b"}
 
 
+def test_clients_that_know_the_present_content_under_different_versions_are_each_confirmed_from_theirs() -> None:
+    scene = Scene()
+    for name in ("a", "b", "c"):
+        scene.change(record(name), whole=name == "a")
+    digest = content_digest(scene.truth.values())
+    for version in (1, 2, 1):
+        client = scene.subscribe(f"knows {version}", version, digest)
+        assert [(push.from_version, push.version, push.changed) for push in scene.pushes(client)] == [(version, 3, [])]
+
+
 def test_a_client_with_a_newer_state_is_brought_forward_although_there_was_a_gap_meanwhile() -> None:
     scene = Scene()
     scene.change(record("r1"), whole=True)

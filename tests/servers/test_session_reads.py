@@ -125,6 +125,20 @@ def test_interest_that_a_leader_refused_is_declared_again_later() -> None:
     assert declared(scene.outbox) == [([SERVICE], [])]
 
 
+def test_a_client_that_ends_one_of_two_scopes_is_forgotten_with_the_other_one() -> None:
+    scene = Scene()
+    client, other = scene.client(), scene.client("other")
+    for scope in (Scope.ZONE, Scope.DATA_CENTER):
+        scene.interests.subscribe(client, Want(SERVICE, scope), 0)
+    scene.interests.subscribe(other, Want(SERVICE, Scope.ZONE), 0)
+    scene.interests.unsubscribe(client, SERVICE, (Scope.ZONE,))
+    assert list(client.watched) == [SERVICE]
+    scene.interests.forget(client)
+    scene.outbox.end_turn()
+    assert list(client.watched) == []
+    assert list(scene.interests.services[SERVICE].groups) == [Scope.ZONE]
+
+
 def test_the_end_of_an_interest_that_a_leader_did_not_take_is_told_again_unless_there_is_an_interest_anew() -> None:
     scene = Scene()
     client = scene.client()
