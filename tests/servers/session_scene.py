@@ -93,7 +93,6 @@ class Scene:
 
 
 def record(register_id: str = "r1", version: int = 1, incarnation: int = 1, **changes: str) -> Publisher:
-    fields = {"service": SERVICE, "session": "session-1@1", "data": "x"} | changes
-    return Publisher(
-        register_id, fields["service"], version, incarnation, fields["session"], "", (fields["data"].encode(),)
-    )
+    fields = {"service": SERVICE, "session": "session-1@1", "zone": "", "data": "x"} | changes
+    data = (fields["data"].encode(),)
+    return Publisher(register_id, fields["service"], version, incarnation, fields["session"], fields["zone"], data)

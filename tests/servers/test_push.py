@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from slotreeve_events.log import MOST_CHANGES
 from slotreeve_protocol.client_messages import Push, PushReceipt, Scope
 from slotreeve_protocol.meta_messages import ConfigEntry
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
@@ -61,6 +62,30 @@ def test_a_record_that_moves_to_another_zone_leaves_and_enters_the_views_of_zone
         assert bool(push.from_version) is bool(moved)
         mirror.take(push)
         assert sorted(mirror.copy.records) == expected
+
+
+def test_what_changes_in_another_zone_only_is_not_pushed_to_who_wants_this_one() -> None:
+    scene = Scene(Scope.ZONE)
+    client = scene.subscribe("c")
+    scene.change(record("r1", zone="here"), record("r2", zone="there"), whole=True)
+    assert len(scene.pushes(client)) == 1
+    scene.outbox.advance(1.0)
+    scene.change(record("r2", b"y", zone="there"), record("r3", zone="there"))
+    assert scene.pushes(client) == []
+    scene.change(removed=("r3",))
+    assert scene.pushes(client) == []
+
+
+def test_a_change_of_very_many_records_is_pushed_with_all_of_them() -> None:
+    scene = Scene()
+    client = scene.subscribe("c")
+    scene.change(record("r"), whole=True)
+    scene.pushes(client)
+    scene.outbox.advance(1.0)
+    many = [record(f"r{number}") for number in range(2 * MOST_CHANGES)]
+    scene.change(*many)
+    (push,) = scene.pushes(client)
+    assert {one.register_id for one in push.changed} >= {one.register_id for one in many}
 
 
 def test_an_empty_service_is_pushed_to_who_subscribed_before_it_was_known() -> None:

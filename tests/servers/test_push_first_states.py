@@ -30,6 +30,19 @@ def test_a_client_with_a_newer_state_than_this_server_is_brought_forward_althoug
     assert {one.register_id for one in push.changed} == {"a", "b"}
 
 
+def test_who_subscribes_in_a_gap_gets_the_whole_service_although_it_makes_no_difference_here() -> None:
+    scene = Scene()
+    scene.change(record("r1"), whole=True)
+    assert scene.pushes(scene.subscribe("a"))
+    scene.outbox.advance(5.0)
+    scene.copy.forget_version()
+    client = scene.subscribe("b")
+    assert scene.pushes(client) == []
+    scene.change(whole=True)
+    (push,) = scene.pushes(client)
+    assert [one.register_id for one in push.changed] == ["r1"]
+
+
 def test_clients_that_know_the_present_content_under_different_versions_are_each_confirmed_from_theirs() -> None:
     scene = Scene()
     for name in ("a", "b", "c"):

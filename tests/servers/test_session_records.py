@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 from slotreeve.errors import Backpressure, ModelError
+from slotreeve.keys import Principal
 from slotreeve.model.nodes import Role
-from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, Publisher
+from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, MAX_REGISTER_ID_LENGTH, MAX_ZONE_LENGTH, Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.client_messages import (
     Published,
@@ -24,6 +26,7 @@ from slotreeve_protocol.slot_messages import (
 from slotreeve_servers.node.digests import part_of
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.node.records import SlotStore
+from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.records.leaders import add_tombstones
 from slotreeve_servers.session.records.registrations import TOMBSTONE_SECONDS
 from slotreeve_servers.session.records.routes import Routes
@@ -33,6 +36,7 @@ from tests.servers.recording_outbox import a_peer, deliver
 from tests.servers.session_scene import LEADER, OTHER, SERVICE, Scene, record
 
 OTHER_LEADER = a_peer("data-2", Role.DATA)
+OTHER_SERVICE, FORBIDDEN = (SERVICE.replace("s#", f"{name}#", 1) for name in ("other", "forbidden"))
 SLOT = len(SERVICE) % 2
 
 
@@ -92,6 +96,39 @@ def test_a_record_that_cannot_be_taken_is_rejected_with_its_reason_and_the_other
     assert reason in rejected.reason
     scene.accept()
     assert scene.outbox.messages(Published) == [Published([11])]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"register_id": "till/1-1"}, "is not one of 'shop/1'"),
+        ({"data_info_id": FORBIDDEN}, "lacks the right register"),
+        ({"register_id": "shop/1-1", "data_info_id": OTHER_SERVICE}, "is that of a registration in"),
+        ({"session": "session-2@1"}, "names session process"),
+        ({"register_id": "shop/1-" + "x" * MAX_REGISTER_ID_LENGTH}, "register id"),
+        ({"zone": "z" * (MAX_ZONE_LENGTH + 1)}, "zone"),
+        ({"data": (b"x" * (MAX_PAYLOAD_BYTES + 4_096),)}, "publishes more than"),
+    ],
+)
+def test_what_is_refused_is_refused_in_a_service_that_is_well_known_here_as_well(
+    changes: dict[str, object], why: str
+) -> None:
+    """Records of a service that is known take a shorter way."""
+    scene, tool = Scene(), Scene().client("tool")
+    proven = Principal("shop", Role.CLIENT, "k", ("register:s", "register:other"))
+    client = ConnectedClient(Peer("shop/1", Role.CLIENT, "shop@1", proven=proven))
+    for number, service in enumerate((SERVICE, OTHER_SERVICE, FORBIDDEN)):
+        scene.publish(tool, record(f"tool-{number}", service=service))
+    scene.publish(client, record("shop/1-1"))
+    assert list(client.records) == ["shop/1-1"]
+    before = {slot: set(store.records()) for slot, store in scene.registrations.stores.items()}
+    scene.outbox.take()
+    scene.publish(client, structs.replace(record("shop/1-2", 2), **changes))
+    (rejected,) = scene.outbox.messages(Rejected)
+    assert isinstance(rejected, Rejected)
+    assert why in rejected.reason
+    assert {slot: set(store.records()) for slot, store in scene.registrations.stores.items()} == before
+    assert list(client.records) == ["shop/1-1"]
 
 
 def test_beyond_the_bound_of_pending_writes_records_are_rejected() -> None:
