@@ -67,6 +67,21 @@ def test_a_single_want_is_carried_out_at_once() -> None:
     assert scene.turns() == 0
 
 
+def test_a_want_too_many_is_refused_and_the_others_of_its_message_are_not() -> None:
+    scene = Scene()
+    client = scene.clients[0]
+    client.watched["first"] = None
+    scene.due = DueWants(
+        *(scene.outbox, scene.subscribe, scene.unsubscribe, scene.slot),
+        ClientLimits(SessionSettings(most_subscriptions=1)),
+    )
+    scene.due.add(client, Subscribe([Want(name, Scope.DATA_CENTER) for name in ("second", "first")]))
+    assert scene.log == [("a", "first")]
+    (refused,) = scene.outbox.messages(NotPushed, client.peer)
+    assert isinstance(refused, NotPushed)
+    assert refused.data_info_id == "second"
+
+
 def test_while_more_is_unread_wants_wait_and_take_little_of_each_turn() -> None:
     scene = Scene()
     scene.outbox.has_unread = True

@@ -272,6 +272,18 @@ def test_changes_of_one_turn_are_as_old_as_the_oldest_of_them() -> None:
     assert [change.waited_us for message in sent for change in message.changes] == [2_000_000]
 
 
+def test_nothing_of_a_slot_that_does_not_serve_is_sent_although_the_session_server_was_compared() -> None:
+    scene = Scene()
+    scene.put(record("r1"))
+    scene.slot.compared.add(SESSION_1.process_id)
+    scene.slot.serving = False
+    scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known("s", 0, 0)], []))
+    assert scene.changed() == []
+    scene.slot.serve()
+    scene.interests.announce(scene.slot, {SESSION_1.process_id})
+    assert scene.changed() == [("session-1", 0, ["r1"], [])]
+
+
 def test_what_a_slot_holds_that_ceases_to_serve_in_this_turn_is_not_announced() -> None:
     scene = Scene()
     scene.slot.compared.add(SESSION_1.process_id)

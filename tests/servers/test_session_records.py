@@ -68,6 +68,18 @@ def test_the_late_end_of_an_older_link_does_not_end_the_newer_one() -> None:
 # --- registrations ---------------------------------------------------------------------------------------------------
 
 
+def test_what_is_published_without_a_link_goes_out_with_the_next_one() -> None:
+    scene = Scene()
+    scene.leaders.closed(LEADER, "lost")
+    scene.publish(scene.client(), record())
+    assert not any(isinstance(request.message, Write) for request in scene.outbox.requests)
+    newer = Peer(LEADER.node, LEADER.role, LEADER.process_id)
+    scene.leaders.opened(newer)
+    scene.outbox.end_turn()
+    (request,) = [request for request in scene.outbox.requests if isinstance(request.message, Write)]
+    assert request.peer is newer
+
+
 def test_a_published_record_is_kept_and_acknowledged_once_stored() -> None:
     scene, client = Scene(), Scene().client()
     scene.publish(client, record())

@@ -146,6 +146,53 @@ def test_a_leader_that_takes_nothing_gets_it_after_a_pause() -> None:
     assert len(scene.open_writes("data-1")) == 1
 
 
+def test_a_leader_that_takes_nothing_gets_all_of_a_large_batch_after_a_pause() -> None:
+    scene, count = Scene(), 3 * WEIGHT_PER_MESSAGE
+    scene.outbox.unreachable.add(scene.data["data-1"])
+    scene.submit(0, *range(count))
+    assert scene.outbox.requests == []
+    scene.outbox.unreachable.clear()
+    scene.outbox.advance(0.1)
+    while scene.outbox.requests:
+        scene.answer()
+        scene.outbox.end_turn()
+    scene.outbox.advance(ACKNOWLEDGE_SECONDS)
+    assert sorted(scene.acknowledged()) == list(range(count))
+
+
+def test_a_message_for_several_slots_and_lanes_is_bounded() -> None:
+    scene = Scene()
+    scene.client.is_replaying = True
+    for slot in (0, 1):
+        for number in range(WEIGHT_PER_MESSAGE):
+            light = ConnectedClient(a_peer(f"light-{number}", Role.CLIENT))
+            light.is_replaying = False
+            scene.writes.submit(slot, record(-number), 1, light, number)
+            scene.writes.submit(slot, record(number), 1, scene.client, number)
+    scene.outbox.end_turn()
+    weights: list[int] = []
+    while scene.outbox.requests:
+        weights.append(sum(len(batch.records) for batch in scene.answer().batches))
+        scene.outbox.end_turn()
+    assert sum(weights) >= 4 * WEIGHT_PER_MESSAGE - 2
+    assert max(weights) < 2 * WEIGHT_PER_MESSAGE
+
+
+def test_each_replay_goes_out_however_much_others_have_on_their_way() -> None:
+    scene = Scene()
+    light = ConnectedClient(a_peer("light", Role.CLIENT))
+    light.is_replaying, scene.client.is_replaying = False, True
+    for replay in range(3):
+        for number in range(2 * IN_FLIGHT):
+            scene.writes.submit(1, record(-number), 1, light, number)
+            scene.outbox.end_turn()
+        scene.submit(0, replay)
+        sent = [batch.slot for message in scene.open_writes("data-1") for batch in message.batches]
+        assert 0 in sent, f"replay {replay}"
+        while any(0 in {b.slot for b in message.batches} for message in scene.open_writes("data-1")):
+            scene.answer()
+
+
 def test_few_messages_are_in_flight_and_other_clients_overtake_a_replay() -> None:
     scene = Scene()
     scene.client.is_replaying = True
