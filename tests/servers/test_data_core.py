@@ -319,3 +319,19 @@ def test_counters_of_a_data_server_say_what_it_holds_and_did() -> None:
     scene.write(record())
     counters = scene.core.counters()
     assert (counters["slots_led"], counters["registrations"], counters["session_repairs"]) == (1, 1, 0)
+
+
+def test_a_session_server_that_comes_to_a_slot_that_serves_gets_what_it_wants_once_it_was_compared() -> None:
+    scene = DataScene()
+    scene.open("session-1")
+    scene.view(Slot(0, "data-1", 1, ()), sessions=("session-1",))
+    scene.compared("session-1")
+    scene.write(record("r1"))
+    scene.open("session-2")
+    wants = DeclareInterest([SlotInterest(0, 1, [Known(SERVICE, 0, 0)], [])])
+    deliver(scene.outbox, scene.core.handlers, scene.sessions["session-2"], wants)
+    assert scene.outbox.messages(Changed, scene.sessions["session-2"]) == [], "its own may be missing"
+    scene.compared("session-2")
+    (told,) = scene.outbox.messages(Changed, scene.sessions["session-2"])
+    assert isinstance(told, Changed)
+    assert [one.register_id for change in told.changes for one in change.changed] == ["r1"]

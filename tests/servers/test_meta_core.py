@@ -246,6 +246,17 @@ def test_where_all_data_servers_are_silent_the_table_stays_and_the_view_says_so(
     assert (view.acting, view.table, view.live_data) == (["data-1", "data-2"], before.table, [])
 
 
+def test_a_grant_brings_the_view_to_who_has_an_older_one_and_to_nobody_else() -> None:
+    scene = Scene()
+    scene.cluster("data-1", "session-1")
+    view = scene.core.view.read()
+    assert view.revision > 1
+    for revision, brought in ((view.revision - 1, view), (view.revision, None), (view.revision + 1, None)):
+        reply = scene.heartbeat("data-1", has=(revision, view.table.epoch))
+        assert isinstance(reply, LeaseGranted)
+        assert reply.view == brought
+
+
 def test_each_grant_says_how_often_heartbeats_are_sent() -> None:
     scene = Scene()
     scene.connect("data-1")

@@ -501,3 +501,14 @@ def test_who_was_heard_after_one_silence_has_a_whole_lease_to_be_heard_after_the
     heard_from(leases, "a", 201.0, 205.0)
     assert leases.expire(205.9) == []
     assert leases.expire(206.0) == [(node("b"), "lease expired")]
+
+
+def test_a_process_that_was_replaced_cannot_leave_for_the_next_one() -> None:
+    leases = Leases(RULES)
+    leases.renew(node("data-1", 1), 0.0)
+    leases.renew(node("data-1", 2), 1.0)
+    assert not leases.leave(node("data-1", 1), 0.0, 1.1)
+    assert not leases.leave(node("data-1", 1), 30.0, 1.1)
+    assert leases.nodes == [node("data-1", 2)]
+    assert leases.leave(node("data-1", 2), 0.0, 1.2)
+    assert leases.nodes == []
