@@ -6,6 +6,7 @@ message from a process of each role, over a connection that its key has opened.
 
 from __future__ import annotations
 
+import logging
 import random
 import typing
 from collections.abc import Mapping
@@ -70,7 +71,11 @@ def test_there_is_a_sample_of_every_message() -> None:
 
 @pytest.mark.parametrize("receiver", SERVERS)
 @pytest.mark.parametrize("sender", list(NAMES))
-def test_what_a_role_may_not_send_is_refused_by_a_server_of_each_role(receiver: Role, sender: Role) -> None:
+def test_what_a_role_may_not_send_is_refused_by_a_server_of_each_role(
+    receiver: Role, sender: Role, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
     async def main(rng: random.Random) -> None:
         async with KeyedCluster(rng) as cluster:
             server = f"{receiver}-1"
@@ -97,6 +102,7 @@ def test_what_a_role_may_not_send_is_refused_by_a_server_of_each_role(receiver: 
             await transport.close()
 
     run(main)
+    assert f"a {sender} may not send" in caplog.text, "and it is noted who was denied what"
 
 
 @pytest.mark.parametrize("receiver", SERVERS)

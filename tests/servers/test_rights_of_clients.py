@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Awaitable, Callable
 
@@ -65,7 +66,9 @@ def test_it_sees_what_it_may_and_is_told_of_what_it_may_not() -> None:
     play(scenario)
 
 
-def test_it_keeps_leases_of_what_it_may_register_only() -> None:
+def test_it_keeps_leases_of_what_it_may_register_only(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
     async def scenario(cluster: KeyedCluster, shop: Client, other: Client) -> None:
         await shop.leases.register(OURS, "one", b"x", ttl_seconds=30)
         with pytest.raises(ClientError, match=f"lacks the right register:{OTHERS}"):
@@ -77,6 +80,8 @@ def test_it_keeps_leases_of_what_it_may_register_only() -> None:
         assert len(await other.get(OTHERS)) == 2
 
     play(scenario)
+    denials = [record.getMessage() for record in caplog.records if "is denied" in record.getMessage()]
+    assert any(line.startswith("key shop") and f"lacks the right register:{OTHERS}" in line for line in denials)
 
 
 def test_rights_that_change_count_from_its_next_connection_on_which_follows_at_once() -> None:

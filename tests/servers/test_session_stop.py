@@ -139,8 +139,8 @@ def test_each_client_is_asked_for_fewer_pings_where_there_are_many() -> None:
     assert 3.0 <= min(waits) < max(waits) <= HERD_LEASES * 9.0
 
 
-def orders(**changes: object) -> Configs:
-    return Configs([ConfigEntry(ORDERS_KEY, Orders(**changes).encode(), 1)])  # type: ignore[arg-type]
+def orders(version: int = 1, **changes: object) -> Configs:
+    return Configs([ConfigEntry(ORDERS_KEY, Orders(**changes).encode(), version)])  # type: ignore[arg-type]
 
 
 def test_a_banned_session_server_redirects_its_clients_and_takes_no_new_ones() -> None:
@@ -201,3 +201,18 @@ def test_a_record_that_names_another_session_process_is_rejected() -> None:
     peer = scene.client()
     scene.publish(peer, record(session="session-2@1"))
     assert len(scene.outbox.messages(Rejected, peer)) == 1
+
+
+def test_a_client_that_was_switched_off_before_it_connects_is_off_and_others_are_not_sent_away() -> None:
+    scene = SessionScene()
+    take = scene.core.membership.handlers.messages[Configs]
+    take(META, orders(clients_off=frozenset({"client"})))
+    off, on = a_peer("client", Role.CLIENT), a_peer("other", Role.CLIENT)
+    for peer in (off, on):
+        scene.core.opened(peer)
+    assert [scene.core.clients[peer].is_off for peer in (off, on)] == [True, False]
+    scene.outbox.take()
+    take(META, orders(2, clients_off=frozenset({"client", "third"})))
+    assert not any(effect.kind == "closed" for effect in scene.outbox.effects)
+    take(META, orders(3, clients_off=frozenset({"third"})))
+    assert [effect.peer for effect in scene.outbox.effects if effect.kind == "closed"] == [off]
