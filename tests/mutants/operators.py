@@ -67,6 +67,15 @@ def changes(text: str) -> Sequence[Change]:
     return sorted(set(found), key=lambda change: (change.start, change.end, change.new))
 
 
+def removals(text: str) -> Sequence[Change]:
+    """What can be taken away of a module: each operand of ``and`` and ``or``, each condition (then it holds always, or
+    never), each filter, and each call or assignment that is there for its effect."""
+    places = Places(text)
+    found = {change for node in _behaviour(ast.parse(text)) for change in _removals_of(node, text, places)}
+    differ = [change for change in found if change.new != text[change.start : change.end]]
+    return sorted(differ, key=lambda change: (change.start, change.end, change.new))
+
+
 def choose(modules: Sequence[tuple[str, str]], count: int, seed: int) -> list[tuple[str, Change]]:
     """So many changes by chance, each in another part of a module, as (path, change). ``modules``: path and text."""
     rng = random.Random(seed)
@@ -139,6 +148,30 @@ def _changes_of(node: ast.AST, text: str, places: Places) -> Iterator[Change]:
         case ast.Break() | ast.Continue():
             start, end = places.span(node)
             yield Change(start, end, "continue" if isinstance(node, ast.Break) else "break", node.lineno)
+
+
+def _removals_of(node: ast.AST, text: str, places: Places) -> Iterator[Change]:
+    if any(isinstance(inner, ast.NamedExpr) for inner in ast.walk(node) if isinstance(node, ast.expr)):
+        return  # what it names is used elsewhere
+    match node:
+        case ast.BoolOp(values=values, op=op):
+            word = " and " if isinstance(op, ast.And) else " or "
+            operands = [f"({text[slice(*places.span(value))]})" for value in values]
+            for number in range(len(operands)):
+                rest = word.join([*operands[:number], *operands[number + 1 :]])
+                yield Change(*places.span(node), f"({rest})", node.lineno)
+        case ast.If(test=test) | ast.IfExp(test=test):
+            if not any(isinstance(inner, ast.NamedExpr) for inner in ast.walk(test)):
+                for held in ("True", "False"):
+                    yield Change(*places.span(test), held, test.lineno)
+        case ast.comprehension(ifs=filters):
+            for given in filters:
+                if not any(isinstance(inner, ast.NamedExpr) for inner in ast.walk(given)):
+                    yield Change(*places.span(given), "True", given.lineno)
+        case ast.Expr(value=ast.Call() | ast.Await()) | ast.AugAssign() | ast.Delete():
+            yield Change(*places.span(node), "pass", node.lineno)
+        case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
+            yield Change(*places.span(node), "pass", node.lineno)
 
 
 def _between(start: int, end: int, text: str, words: tuple[str, str], line: int) -> Change:
