@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import pairwise
 from types import MethodType
 
 OURS = "slotreeve"
@@ -50,10 +51,6 @@ def _attributes(found: object) -> Iterator[tuple[object, str]]:
 
 
 def growing(series: Sequence[Mapping[str, int]]) -> dict[str, list[int]]:
-    """What has never become less from one of these looks to the next, and has grown by one a look or more."""
+    """What has grown from each of these looks to the next one."""
     counts = {name: [sizes.get(name, 0) for sizes in series] for name in series[-1]}
-    return {
-        name: sizes
-        for name, sizes in counts.items()
-        if sizes[-1] - sizes[0] >= len(sizes) - 1 and sizes == sorted(sizes)
-    }
+    return {name: sizes for name, sizes in counts.items() if all(earlier < later for earlier, later in pairwise(sizes))}
