@@ -18,6 +18,7 @@ from slotreeve.errors import AddressInUse, Unreachable
 from slotreeve.ports import Connection, Listener
 from slotreeve_conformance.transport_faults import has_received
 from slotreeve_conformance.transport_scene import CLIENT, SERVER, RecordingHandler, opaque, until
+from slotreeve_transport_zmq import dialling, listening, sockets
 from slotreeve_transport_zmq.listening import AcceptedLink
 from slotreeve_transport_zmq.transport import ZmqTransport
 
@@ -119,7 +120,12 @@ def test_after_a_close_that_was_given_up_the_next_one_ends_and_the_address_becom
 
 
 @pytest.mark.parametrize("count", [4_000, 20_000])
-def test_what_was_sent_before_a_close_arrives_although_the_peer_sends_meanwhile(count: int) -> None:
+def test_what_was_sent_before_a_close_arrives_although_the_peer_sends_meanwhile(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (dialling, listening, sockets):  # a busy machine takes longer for so much
+        monkeypatch.setattr(module, "LINGER_MS", round(1_000 * SOON))
+
     async def scenario() -> None:
         async with Ends() as ends:
             (near,) = await ends.connected(1)
