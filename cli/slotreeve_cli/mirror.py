@@ -172,16 +172,10 @@ class _Asked:
 
     def check(self) -> str:
         """The token. Raises ConfigError: address or token cannot be one."""
-        from urllib.parse import urlsplit
-
         from slotreeve.errors import ConfigError
+        from slotreeve_mirror.source import can_be_read
 
-        try:
-            parts = urlsplit(self.url)
-            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            is_address = False
-        if not is_address:
+        if not can_be_read(self.url):
             shown = self.url.rpartition("@")[2]  # a password may stand before it
             raise ConfigError(f"{shown}: is no address of a registry; expected e.g. http://10.0.0.9:8500")
         token = os.environ.get(TOKEN, "")

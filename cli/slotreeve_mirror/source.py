@@ -52,6 +52,16 @@ async def first_of(source: MirrorSource) -> SourceState:
         return await anext(states)
 
 
+def can_be_read(url: str) -> bool:
+    """Whether there may be a registry at this URL."""
+    try:
+        parts = httpx.URL(url)
+        has_port = parts.port is None or 0 < parts.port < 65536
+        return parts.scheme in ("http", "https") and bool(parts.host) and has_port
+    except (httpx.InvalidURL, ValueError):  # of the second kind are host names that IDNA refuses
+        return False
+
+
 def without_password(url: str) -> str:
     """A URL without the account and the password in it."""
     parts = urlsplit(url)

@@ -62,8 +62,9 @@ class ClientCore:
     """All registrations and subscriptions of one client.
 
     Invariant: a publication whose present version is not acknowledged is in the outbox, in flight, or postponed. At a
-    new connection every live publication goes out again, with the same version and the next incarnation (I10). A
-    version that is refused for good is followed by one with what the server has of the publication.
+    new connection every live publication goes out again, with the same version and the next incarnation (I10). One that
+    ends before it was ever sent is not sent. A version that is refused for good is followed by one with what the server
+    has of the publication.
 
     Args:
         wake: called when there is something to send.
@@ -122,6 +123,14 @@ class ClientCore:
 
     def _publication_changed(self, publication: Publication) -> None:
         self._check_open()
+        if publication.data is None and not publication.is_sent:
+            # A client without a connection does not keep, and send later, whatever begins and ends meanwhile.
+            del self._outbox[publication.register_id], self._publications[publication.register_id]
+            publication.settle(publication.version, None)
+            if self._replay.stored(publication.register_id):
+                self._wake()
+            self._flushes.look(self._is_over)
+            return
         if not self._outbox:
             self._wake()
         if self.postponed.records:
@@ -413,6 +422,7 @@ class ClientCore:
         for register_id in islice(outbox, self._options.batch):
             p = outbox[register_id]
             record = Publisher(register_id, p.data_info_id, p.version, incarnation, session, p.zone, p.data)
+            p.is_sent = True
             records.append(record)
             heavy = record.weight
             in_flight[sequence] = (p, record, heavy)

@@ -24,6 +24,7 @@ class Publication:
         refused: why what was published last was refused, where what was published before it is visible still; None
             where it was not.
         ended: why nothing can be published any more; None while it can.
+        is_sent: whether any session server may know of it.
     """
 
     __slots__ = (
@@ -34,6 +35,7 @@ class Publication:
         "data",
         "data_info_id",
         "ended",
+        "is_sent",
         "refused",
         "register_id",
         "version",
@@ -55,6 +57,7 @@ class Publication:
         self.acknowledged_data: tuple[bytes, ...] | None = None
         self.ended: SlotreeveError | None = None
         self.refused: RegistrationError | None = None
+        self.is_sent = False
         self._changed = changed
         self._waiters: dict[asyncio.Future[None], int] | None = None
 

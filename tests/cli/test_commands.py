@@ -232,3 +232,12 @@ def test_addresses_of_several_servers_may_stand_in_one_variable(
     monkeypatch.setenv("SLOTREEVE_META", separator.join(["a:1", "[::1]:2"]))
     shown = runner.invoke(app, ["-s", "b:1", "-s", f"c:2{separator}d:3"], catch_exceptions=False).stdout
     assert shown == "['a:1', '[::1]:2'] ['b:1', 'c:2', 'd:3']\n"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://a\x01b:80", "http://xn--a-.com", "http://[::1", "http://h:99999", "http://h:0", "ftp://h", "h"]
+)
+def test_another_registry_at_an_address_that_none_can_have_is_refused_in_words(url: str) -> None:
+    result = runner.invoke(command_line("compare"), ["compare", "--from", "consul", url])
+    assert isinstance(result.exception, ConfigError)
+    assert "is no address of a registry" in str(result.exception)

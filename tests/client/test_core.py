@@ -354,3 +354,47 @@ def test_very_many_watched_keys_are_asked_for_in_several_messages() -> None:
     shell.core.connected("s@1")
     asked = [len(message.wants) for message in shell.sent() if isinstance(message, WatchConfigs)]
     assert asked == [KEYS_PER_MESSAGE, KEYS_PER_MESSAGE, 1]
+
+
+def test_what_began_and_ended_without_a_connection_is_neither_kept_nor_sent() -> None:
+    shell = Shell()
+    kept = shell.publish("a", b"kept")
+    for _ in range(1_000):
+        shell.publish("a", b"x").unpublish()
+    assert shell.core.unacknowledged == 1
+    shell.core.connected("s@1")
+    assert [record.register_id for _, record in shell.records()] == [kept.register_id]
+
+
+def test_nobody_waits_for_a_registration_that_ended_before_it_was_sent() -> None:
+    async def run() -> bool:
+        shell = Shell()
+        publication = shell.publish("a", b"x")
+        waiting = [asyncio.ensure_future(each) for each in (publication.acknowledged(), shell.core.flushed())]
+        await asyncio.sleep(0)
+        publication.unpublish()
+        await asyncio.wait_for(asyncio.gather(*waiting), 10)
+        return publication.is_acknowledged
+
+    assert asyncio.run(run())
+
+
+def test_a_replay_does_not_wait_for_what_ended_before_it_was_sent() -> None:
+    shell = Shell(window=1, batch=1)
+    first, second = shell.publish("a", b"1"), shell.publish("a", b"2")
+    shell.core.connected("s@1")
+    ((sequence, record),) = shell.records()
+    assert record.register_id == first.register_id
+    second.unpublish()
+    shell.core.received(Published([sequence]))
+    assert [type(message) for message in shell.sent()] == [ReplayEnded]
+
+
+def test_what_a_lost_connection_may_have_brought_is_ended_over_the_next_one() -> None:
+    shell = Shell()
+    publication = shell.publish("a", b"x")
+    shell.connect(1)
+    shell.core.disconnected()
+    publication.unpublish()
+    shell.core.connected("s@2")
+    assert [record.data for _, record in shell.records()] == [None]

@@ -32,6 +32,7 @@ class Registrations(RuleBasedStateMachine):
         self.core = self.shell.core
         self.wanted: dict[str, bytes | None] = {}
         self.refused: set[str] = set()
+        self.never_sent: set[str] = set()
         self.publications: dict[str, Publication] = {}
         self.arrived: dict[str, list[Publisher]] = {}
         self.unanswered: dict[int, Publisher] = {}
@@ -63,6 +64,8 @@ class Registrations(RuleBasedStateMachine):
     @rule(data=st.data())
     def unpublish(self, data: st.DataObject) -> None:
         key = data.draw(st.sampled_from(self.live()))
+        if key not in self.arrived:
+            self.never_sent.add(key)
         self.publications[key].unpublish()
         self.wanted[key] = None
         with pytest.raises(RegistrationError):
@@ -174,6 +177,8 @@ class Registrations(RuleBasedStateMachine):
         for key, publication in self.publications.items():
             record = self.acknowledged.get(key)
             known = (record.version, record.data) if record is not None else (0, None)
+            if key in self.never_sent:
+                known = (publication.version, None)
             assert (publication.acknowledged_version, publication.acknowledged_data) == known
 
     @invariant()
@@ -198,8 +203,9 @@ class Registrations(RuleBasedStateMachine):
                 self.take_acknowledgement(sequence)
             self.core.received(Published(sequences))
         assert self.core.unacknowledged == 0
+        assert not self.never_sent & self.arrived.keys(), "what ended before anybody knew of it is not sent"
         for key, data in self.wanted.items():
-            if key not in self.refused:
+            if key not in self.refused | self.never_sent:
                 stored = max(self.arrived[key], key=lambda record: (record.version, record.incarnation))
                 assert stored.data == (None if data is None else (data,)), key
                 assert data is None or stored.incarnation == self.connections, "it is sent over each connection"
