@@ -337,6 +337,12 @@ def test_a_replaced_process_leads_nothing_and_learns_where_it_followed() -> None
     ]
 
 
+def test_a_learner_that_has_something_stands_before_a_follower_that_was_started_again_and_has_nothing() -> None:
+    table = SlotTable(3, (Slot(0, "a", 2, ("b",), ("c",)),))
+    before, now = [node(name) for name in "abc"], [node("a"), node("b", life=2), node("c")]
+    assert without_replaced(table, before, now).slots[0].learners == ("c", "b")
+
+
 def test_led_anew_nobody_counts_as_in_sync_but_the_leaders() -> None:
     table = led_anew(SlotTable(3, (Slot(0, "a", 2, ("b",), ("c",)),)))
     assert table == SlotTable(4, (Slot(0, "a", 4, (), ("b", "c")),))

@@ -108,3 +108,11 @@ def test_clients_that_come_one_by_one_are_no_herd() -> None:
     for number in range(2 * HERD):
         leases.came(client, number * 11.0 / HERD)
     assert leases.ask(client, 2 * HERD, 0, 22.0) == 2 * HERD / PINGS_PER_SECOND
+
+
+def test_a_client_that_was_asked_for_a_ping_late_is_asked_for_the_next_one_early_again() -> None:
+    leases, client = ClientLeases(LEASE_SECONDS), ConnectedClient(a_peer("a", Role.CLIENT))
+    while client.rest_seconds < LEASE_SECONDS:  # a herd comes
+        leases.ask(client, HERD, 1, 0.0)
+    leases.ask(client, 1, 0, 0.0)
+    assert client.rest_seconds == 1 / PINGS_PER_SECOND

@@ -257,6 +257,22 @@ def test_a_slot_does_not_wait_for_one_silent_session_server_for_ever_but_for_two
     assert scene.core.copies().unsettled == []
 
 
+def test_a_slot_that_serves_after_the_grace_tells_a_session_server_that_is_no_member_and_was_compared_with() -> None:
+    scene = DataScene(session_grace_seconds=5.0, emergency_seconds=0.0)
+    scene.view(Slot(0, "data-1", 1, ()), sessions=("session-1",))
+    scene.open("session-2")
+    scene.compared("session-2")
+    wants = DeclareInterest([SlotInterest(0, 1, [Known(SERVICE, 0, 0)], [])])
+    deliver(scene.outbox, scene.core.handlers, scene.sessions["session-2"], wants)
+    scene.outbox.advance(6.0)
+    assert scene.outbox.messages(Changed, scene.sessions["session-2"]) == []
+    scene.open("session-1")
+    scene.compared("session-1")
+    scene.outbox.end_turn()
+    assert scene.core.slots.unsettled() == []
+    assert len(scene.outbox.messages(Changed, scene.sessions["session-2"])) == 1
+
+
 def missing_session_2(scene: DataScene, *rows: Slot, epoch: int) -> None:
     scene.view(*rows, epoch=epoch, sessions=("session-1",), missing=("session-2@1",))
     scene.compared("session-1")

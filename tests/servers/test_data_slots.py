@@ -206,3 +206,20 @@ def test_the_open_slots_are_those_that_a_look_at_all_of_them_finds(deeds: list[A
         elif deed == "look":
             assert slots.unsettled() == expected
     assert slots.unsettled() == [number for number, slot in sorted(slots.held.items()) if not slot.settled]
+
+
+def test_each_change_of_a_service_that_nobody_watches_has_a_version_of_its_own() -> None:
+    """A session server that comes back with the copy that it had must see that it is old."""
+    slot, one = HeldSlot(Slot(0, "data-1", 1, ()), leads=True), Publisher("r", "s", 1, 1, "session-1@1", "", (b"x",))
+    versions = [slot.version]
+    for write in (
+        SlotWrite(0, 1, [one], [], []),
+        SlotWrite(0, 1, [Publisher("r", "s", 2, 1, "session-1@1", "", None)], [], []),
+        SlotWrite(0, 1, [Publisher("r", "s", 3, 1, "session-1@1", "", (b"x",))], [], []),
+        SlotWrite(0, 1, [], [Publisher("r", "s", 3, 1, "session-1@1", "", None)], []),
+        SlotWrite(0, 1, [Publisher("r", "s", 4, 1, "session-1@1", "", (b"x",))], [], []),
+        SlotWrite(0, 1, [], [], [("s", "r")]),
+    ):
+        slot.apply(write, 0.0)
+        versions.append(slot.version)
+    assert versions == sorted(set(versions))

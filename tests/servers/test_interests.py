@@ -49,6 +49,18 @@ def test_a_session_server_that_knows_the_content_gets_only_its_version() -> None
     assert scene.changed() == []
 
 
+def test_what_a_session_server_said_last_of_its_copy_counts() -> None:
+    scene = Scene()
+    scene.put(record("r1"))
+    scene.slot.compared.add(SESSION_1.process_id)
+    scene.slot.track("s")
+    digest = scene.slot.hashed("s").digest
+    scene.outbox.turn_steps = 1
+    for known in (Known("t", 0, 0), Known("s", 5, digest), Known("s", 0, 0)):
+        scene.interests.declare(SESSION_1, SlotInterest(0, 1, [known], []))
+    assert ("session-1", 0, ["r1"], []) in scene.changed(), "its copy was lost meanwhile"
+
+
 def test_an_interest_waits_until_its_session_server_was_compared_with() -> None:
     scene = Scene()
     scene.put(record("r1"))

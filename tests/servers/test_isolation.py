@@ -242,3 +242,14 @@ def test_who_is_cut_off_once_more_sends_a_few_clients_first_again() -> None:
     server.silent.add("data-1")
     server.run(PATIENCE + 2.0)
     assert next(number for number in server.sent if number) == FIRST_CLIENTS
+
+
+def test_a_silent_leader_that_leads_nothing_any_more_sends_nobody_away() -> None:
+    server = Server(clients=3)
+    server.run(5)
+    server.silent = {"data-2"}
+    server.run(PATIENCE / 2)
+    server.routes.apply(SlotTable(8, (Slot(0, "data-1", 5, ()), Slot(1, "data-1", 8, ()))))
+    server.run(2 * PATIENCE)
+    assert sum(server.sent) == 0
+    assert server.isolation.since is None

@@ -156,6 +156,19 @@ def test_a_subscriber_that_knows_the_content_gets_its_version_only() -> None:
     assert (push.from_version, push.version, push.changed, push.removed) == (7, 1, [], [])
 
 
+def test_a_subscriber_with_a_newer_copy_gets_the_next_state_although_other_changes_were_pushed_meanwhile() -> None:
+    scene = Scene()
+    scene.change(record("a"))
+    client = scene.subscribe("a", version=3, digest=7)
+    assert scene.pushes(client) == []
+    scene.change(record("b"))  # pushed to the others; this subscriber waits on
+    assert scene.pushes(client) == []
+    scene.outbox.advance(1.0)
+    scene.change()  # what there was in between has come and gone
+    (push,) = scene.pushes(client)
+    assert (push.from_version, push.version, len(push.changed)) == (0, 3, 2)
+
+
 def test_a_subscriber_with_too_many_pushes_on_their_way_waits_and_then_gets_one_merged_delta() -> None:
     scene = Scene()
     scene.change(record("r"), whole=True)

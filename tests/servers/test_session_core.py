@@ -90,6 +90,18 @@ def test_a_client_that_does_not_return_within_the_linger_departs() -> None:
     assert scene.gone() == []
 
 
+def test_a_client_that_needs_no_pause_any_more_departs_after_the_linger() -> None:
+    scene = SessionScene(linger_seconds=0.3, client_lease_seconds=10.0)
+    peer = scene.client()
+    scene.publish(peer, record())
+    scene.stored()
+    for pause_seconds in (8.0, 0.0):
+        deliver(scene.outbox, scene.core.handlers, peer, Ping(pause_seconds=pause_seconds))
+    scene.core.closed(peer, "cut")
+    scene.outbox.advance(0.4)
+    assert scene.lost() == ["r1"]
+
+
 def test_a_client_that_returned_within_the_linger_keeps_its_registrations() -> None:
     scene = SessionScene(linger_seconds=0.3)
     peer = scene.client()
@@ -208,6 +220,15 @@ def test_a_client_that_was_asked_for_fewer_pings_has_its_whole_lease_after_the_n
     scene.outbox.silence = {silent: reply.seconds + 3.1}
     scene.outbox.advance(0.6)
     assert {effect.peer for effect in scene.outbox.take("closed")} == {silent}
+
+
+def test_a_silent_client_is_ended_in_time_by_a_server_that_was_suspended_before_it_came() -> None:
+    scene = SessionScene(client_lease_seconds=2.0)
+    scene.outbox.unattended = 60.0
+    peer = scene.client()
+    scene.outbox.silence = {peer: 3.0}
+    scene.outbox.advance(3.0)
+    assert [effect.peer for effect in scene.outbox.take("closed")] == [peer]
 
 
 def test_the_lease_of_a_client_ends_with_its_connection() -> None:

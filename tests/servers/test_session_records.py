@@ -496,6 +496,21 @@ def test_a_mark_for_lost_clients_waits_for_those_who_came_while_the_server_stood
     assert answered() == 1, "it has run for long enough"
 
 
+def test_a_mark_for_lost_clients_waits_for_what_those_who_came_meanwhile_have_sent() -> None:
+    scene, client = Scene(), Scene().client()
+    scene.outbox.stood_until = scene.outbox.time
+    deliver(scene.outbox, scene.leaders.handlers, LEADER, Confirm([SlotEpoch(0, 1), SlotEpoch(1, 1)], arrivals=True))
+    scene.outbox.has_unread = True
+    scene.outbox.advance(SessionSettings().linger_seconds + 0.1)
+    assert scene.outbox.take("replied") == [], "its records have arrived and are not read"
+    scene.publish(client, record())
+    scene.outbox.has_unread = False
+    scene.outbox.end_turn()
+    assert scene.outbox.take("replied") == []
+    scene.accept()
+    assert len(scene.outbox.take("replied")) == 1
+
+
 def test_a_client_that_is_lost_again_and_again_keeps_no_further_copies_of_others() -> None:
     scene = Scene()
     lost(scene, record("r1"), record("r2"))

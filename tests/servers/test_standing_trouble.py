@@ -148,6 +148,28 @@ def test_the_further_copies_of_one_slot_are_reported_while_the_link_of_another_f
     assert told.reports[0] == 100
 
 
+def test_a_leader_that_comes_while_further_copies_are_reported_to_the_one_before_gets_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene, told = Scene(), Told()
+    monkeypatch.setattr(scene.writes, "submit_lost", told.submit_lost)
+    store = SlotStore()
+    copies = FurtherCopies(scene.outbox, lambda _name: 0, {0: store}, scene.writes)
+    for number in range(100):
+        one = Publisher(f"client{number}-0", "s", 1, 1, "session-1@1", "", (b"x",))
+        store.put(one, 0.0)
+        copies.keep(0, one)
+    told.reports.clear()
+    scene.outbox.turn_steps = 5
+    copies.report_again([0])
+    scene.outbox.end_one_turn()
+    assert 0 < (before := told.reports[0]) < 100
+    copies.report_again([0])
+    for _ in range(100):
+        scene.outbox.end_one_turn()
+    assert told.reports[0] >= before + 100
+
+
 def test_every_client_gets_a_list_of_session_servers_although_it_changes_before_all_have_the_last_one() -> None:
     outbox = RecordingOutbox(turn_steps=10)
     sessions, clients = SessionList(outbox), [a_peer(f"client-{number}", Role.CLIENT) for number in range(100)]
