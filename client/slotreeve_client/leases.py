@@ -152,8 +152,8 @@ class LeaseRegistrations:
         return answers
 
     async def deregister(self, service: str, lease_id: str) -> bool:
-        """End a lease now. Returns whether there was one. False may also mean that a connection was lost after the
-        lease had ended, and the request was sent again.
+        """End a lease now. Returns whether there was one. False may also mean that this call has ended it, and its
+        answer was lost, or could not be confirmed by a follower, so that the request was sent again.
 
         Raises:
             ModelError, RequestTimeout, ClientError, Refused, ClientClosed: as :meth:`register`.

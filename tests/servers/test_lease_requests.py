@@ -291,3 +291,13 @@ def test_nothing_stays_open_of_a_client_that_has_gone_while_its_leases_waited() 
     scene.kept(0)
     assert not scene.outbox.requests
     assert (scene.requests._open, scene.requests._open_of) == (0, {})
+
+
+def test_a_request_of_a_client_that_has_gone_is_over_once_where_no_leader_takes_it() -> None:
+    scene = Scene()
+    scene.outbox.unreachable, scene.outbox.silence = {DATA_1, DATA_2}, {CLIENT: math.inf}
+    for _ in range(2):
+        scene.ask(RenewLeases({"s0": ["a"], "s1": ["b"]}))
+    assert len(scene.replies) == 2
+    assert scene.requests._open == 0
+    assert not scene.requests._open_of

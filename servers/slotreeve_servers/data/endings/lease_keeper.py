@@ -18,7 +18,7 @@ from slotreeve_protocol.lease_messages import KeepLeases, KeptLeases, LeaseIds, 
 from slotreeve_protocol.leases import LEASE_OWNER, is_lease, lease_record, lease_suffix, ttl_seconds_of
 from slotreeve_protocol.slot_messages import Access, SlotWrite
 
-from slotreeve_servers.data.endings.ending import DRIFT, WAITING, EndingEvent, HeldLease, lease_in, lease_tombstone
+from slotreeve_servers.data.endings.ending import DRIFT, EndingEvent, HeldLease, lease_in, lease_tombstone
 from slotreeve_servers.data.endings.ending_rounds import SlotWriter
 from slotreeve_servers.data.endings.endings import Endings
 from slotreeve_servers.data.replication.confirmations import FollowerConfirmations
@@ -132,8 +132,6 @@ class LeaseKeeper:
             lease = self._lease(slot, data_info_id, lease_id + suffix)
             if lease is not None:
                 lease.until = now + lease.ttl
-                if lease.state is not WAITING:
-                    self._endings.put_off(lease)
                 continue
             record = lease_in(slot, data_info_id, lease_id + suffix)
             if record is None:

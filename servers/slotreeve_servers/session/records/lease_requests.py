@@ -129,8 +129,9 @@ class LeaseRequests:
         slots = self._by_slot(message, permit_of(peer.proven))
         self._open += 1
         self._open_of[peer] += 1
-        leases = OpenLeases(request, slots, self._outbox.now() + GIVE_UP_SECONDS)
+        leases = OpenLeases(request, slots, self._outbox.now() + GIVE_UP_SECONDS, open=1)
         self._try(leases, slots)
+        leases.open -= 1  # not before: leaders that take nothing answer at once
         self._end_if_over(leases)
 
     def _by_slot(self, message: LeaseRequest, permit: Permit | None) -> dict[int, SlotLeases]:
