@@ -67,7 +67,7 @@ class RecordingOutbox:
     requests: list[OpenRequest] = field(default_factory=list)
     unreachable: set[Peer] = field(default_factory=set)
     crowded: set[Peer] = field(default_factory=set)
-    unattended: float = 0.0
+    unattended: float = 30.0
     stood_until: float = -math.inf
     silence: dict[Peer, float] = field(default_factory=dict)
     has_unread: bool = False

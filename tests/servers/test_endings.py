@@ -264,6 +264,16 @@ def test_a_herd_that_does_not_come_back_is_held_and_ends_with_the_longest_time()
     assert scene.brake.held.total() == 0
 
 
+def test_what_a_herd_has_left_is_held_for_the_whole_longest_time_after_the_last_one_that_came_back() -> None:
+    scene = EndingsScene(clients=100)
+    scene.session_dies()
+    scene.until(HOLD / 2)
+    scene.comes_back(0)
+    at = scene.now
+    assert scene.ended(at + HOLD - 0.1) == set()
+    assert len(scene.ended(at + HOLD + 2 * LATE)) == 99
+
+
 def test_a_large_number_that_is_a_small_share_ends_with_the_grace() -> None:
     scene = EndingsScene(clients=100)
     scene.put(*[record(client, session=SESSION_2) for client in range(100, 1000)])

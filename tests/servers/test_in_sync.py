@@ -126,6 +126,32 @@ def test_what_is_acknowledged_between_the_two_questions_waits_for_the_learner() 
     assert scene.is_acknowledged()
 
 
+class TwoSlots(Scene):
+    """data-2 learns slot 1, too."""
+
+    def row(self, followers: tuple[str, ...], learners: tuple[str, ...], epoch: int, revision: int = 0) -> None:
+        rows = tuple([Slot(number, "data-1", 1, followers, learners) for number in (0, 1)])
+        nodes = [node_of(name) for name in ("data-1", "data-2", "data-3")]
+        view = View(1, revision or epoch, SlotTable(epoch, rows), nodes, [])
+        deliver(self.outbox, self.core.membership.handlers, META, view)
+        self.pass_time(0.1)
+
+
+def test_a_learner_that_has_answered_twice_is_waited_for_before_any_heartbeat_has_said_so() -> None:
+    scene = TwoSlots()
+    scene.core.opened(LEARNER)
+    deliver(scene.outbox, scene.core.handlers, LEARNER, Follow([SlotDigests(0, 1, {}), SlotDigests(1, 1, {})]))
+    lacks_slot_1 = Answers([SlotAnswer(0, Access.ACCEPT, 1), SlotAnswer(1, Access.MISMATCH, 1)])
+    for _ in range(2):
+        scene.outbox.answer(lacks_slot_1, kind=Confirm)
+        scene.outbox.advance(0.1)
+    scene.keep([terms("a")])
+    assert not scene.is_acknowledged()
+    scene.outbox.answer(NOT_YET, kind=Confirm)  # about slot 1
+    scene.outbox.answer(YES, kind=Confirm)
+    assert scene.is_acknowledged()
+
+
 def test_a_learner_that_is_slow_on_trial_holds_nothing_up_and_is_not_reported() -> None:
     scene = Scene()
     scene.follows(LEARNER)

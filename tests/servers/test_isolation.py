@@ -199,7 +199,7 @@ def test_a_client_that_arrives_meanwhile_stays_longer_the_longer_the_server_has_
         server.arrive(1)
         while sum(server.sent) == before:
             server.run(LOOK_SECONDS)
-        stayed, lasted = server.outbox.time - arrived_at, server.outbox.time - server.isolation.since
+        stayed, lasted = server.outbox.time - arrived_at, server.outbox.attended() - server.isolation.since
         assert 0 <= stayed - max(ARRIVAL_SECONDS, ARRIVAL_SHARE * lasted) <= LOOK_SECONDS
 
 

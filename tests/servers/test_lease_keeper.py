@@ -620,7 +620,7 @@ def test_a_lease_of_the_store_is_known_before_it_was_taken_over_and_that_does_no
     assert leader.answer() == kept({"s": ["b"]})
     (lease,) = leader.core.endings.of(slot, "s", lease_record("a", "s", 5, 5_000, "", (b"x",)).register_id)
     assert isinstance(lease, HeldLease)
-    assert (lease.state, lease.until) == (WAITING, leader.outbox.time + 5 * DRIFT)
+    assert (lease.state, lease.until) == (WAITING, leader.outbox.attended() + 5 * DRIFT)
     until = lease.until
     leader.core.leases.table_changed([slot])
     leader.outbox.end_turn()
