@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slotreeve_servers.data.server import DataServer
+from slotreeve_servers.session.server import SessionServer
 
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 
@@ -25,6 +26,8 @@ def leftover(cluster: SimulatedCluster) -> str | None:
             problem = _of_slots(server)
             if problem is not None:
                 return f"{name}: {problem}"
+        if isinstance(server, SessionServer) and server.core.isolation.since is not None:
+            return f"{name} sends its clients away: it counts as cut off from a leader"
     for name, client in cluster.clients.items():
         statistics = client.statistics()
         if statistics.unacknowledged or statistics.unconfirmed:

@@ -16,6 +16,7 @@ from slotreeve_servers.data.endings.ending import DRIFT
 from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.meta.server import MetaServer
 
+from slotreeve_simulator import bounds
 from slotreeve_simulator.aims import Struck
 from slotreeve_simulator.clients_watch import ClientsWatch
 from slotreeve_simulator.cluster import ScenarioCluster
@@ -90,7 +91,8 @@ def simulate(
     # Garbage collection takes a fifth of a run's time and finds little, because most objects last as long as the run.
     gc.disable()
     try:
-        return run(lambda _rng: _simulate(scenario, seed, storms, last_details), seed)
+        with bounds.changed(scenario.bounds):
+            return run(lambda _rng: _simulate(scenario, seed, storms, last_details), seed)
     finally:
         gc.enable()
 

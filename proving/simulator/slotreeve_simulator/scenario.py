@@ -25,6 +25,7 @@ from slotreeve.errors import ConfigError
 from slotreeve_protocol.packets import ChannelLimits
 from slotreeve_transport_memory.network import UNDER_WAY_PACKETS
 
+from slotreeve_simulator.bounds import bound
 from slotreeve_simulator.fault_kinds import GATEWAY_FAULTS, LATER_FAULTS, STORE_FAULTS, FaultKind
 from slotreeve_simulator.recorded import LONGEST_SECONDS, Recording, ScenarioTable, Symptom
 
@@ -33,6 +34,12 @@ def _rising(span: tuple[float, float]) -> tuple[float, float]:
     if not 0 <= span[0] <= span[1]:
         raise ValueError("two numbers, the smaller one first")
     return span
+
+
+def _are_bounds(bounds: dict[str, int]) -> dict[str, int]:
+    for name in bounds:
+        bound(name)
+    return bounds
 
 
 Span = Annotated[tuple[float, float], AfterValidator(_rising)]
@@ -176,6 +183,11 @@ class Scenario(ScenarioTable):
     disks: DiskPlan = DiskPlan()
     workload: WorkloadPlan = WorkloadPlan()
     faults: FaultPlan = FaultPlan()
+    bounds: Annotated[dict[str, Annotated[int, Field(ge=1)]], AfterValidator(_are_bounds)] = Field(
+        default={},
+        description="Bounds of the product that are others in this run, by module and name: with few clients and "
+        "records nothing reaches them as they are.",
+    )
     recorded: Recording | None = None
     symptom: Symptom | None = None
 

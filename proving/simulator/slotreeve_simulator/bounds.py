@@ -1,0 +1,37 @@
+"""The bounds of the product, made small for a run: a few clients with a few records reach no other ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from types import ModuleType
+
+
+def bound(name: str) -> tuple[ModuleType, str, int]:
+    """The module, the name in it, and the value of a bound such as ``slotreeve_servers.session.push.push.HISTORY``.
+
+    Raises:
+        ValueError: there is no such number.
+    """
+    path, _, constant = name.rpartition(".")
+    try:
+        module = import_module(path)
+    except (ImportError, ValueError):
+        raise ValueError(f"{name}: there is no module {path!r}") from None
+    value = vars(module).get(constant)
+    if not constant.isupper() or not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{name}: {path} has no whole number of this name")
+    return module, constant, value
+
+
+@contextmanager
+def changed(bounds: Mapping[str, int]) -> Iterator[None]:
+    """Change these bounds for all that runs in this process, and put them back. A module that has imported one by its
+    name goes by the value that it has then: such a bound is named once for each of them."""
+    with ExitStack() as before:
+        for name, value in bounds.items():
+            module, constant, former = bound(name)
+            before.callback(setattr, module, constant, former)
+            setattr(module, constant, value)
+        yield
