@@ -31,6 +31,7 @@ def test_a_bound_is_another_one_for_the_time_of_a_run_and_afterwards_as_it_was()
     [
         "HISTORY",
         "slotreeve_servers.nowhere.HISTORY",
+        "socket.AF_INET",
         "slotreeve_servers.session.push.push.MISSING",
         "slotreeve_servers.session.push.push.COST_FACTOR",
         "slotreeve_servers.session.push.push.PushGroup",

@@ -16,9 +16,11 @@ def bound(name: str) -> tuple[ModuleType, str, int]:
     """
     path, _, constant = name.rpartition(".")
     try:
-        module = import_module(path)
-    except (ImportError, ValueError):
-        raise ValueError(f"{name}: there is no module {path!r}") from None
+        module = import_module(path) if path.startswith("slotreeve_") else None
+    except ImportError:
+        module = None
+    if module is None:
+        raise ValueError(f"{name}: the product has no module {path!r}")
     value = vars(module).get(constant)
     if not constant.isupper() or not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"{name}: {path} has no whole number of this name")
