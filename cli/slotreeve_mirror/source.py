@@ -53,7 +53,7 @@ async def first_of(source: MirrorSource) -> SourceState:
 
 
 def can_be_read(url: str) -> bool:
-    """Whether there may be a registry at this URL."""
+    """Whether this is a URL that can be asked: of HTTP, with a host and a port that there may be."""
     try:
         parts = httpx.URL(url)
         has_port = parts.port is None or 0 < parts.port < 65536

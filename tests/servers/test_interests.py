@@ -36,12 +36,17 @@ def test_an_interest_in_a_compared_slot_is_answered_with_the_whole_service_and_t
     assert scene.changed() == [("session-1", before, ["r2"], ["r1"])]
 
 
-def test_a_session_server_that_knows_the_content_gets_only_its_version() -> None:
+def compared_scene() -> tuple[Scene, int]:
+    """session-1 was compared with; and the digest of the service s, which has one record."""
     scene = Scene()
     scene.put(record("r1"))
     scene.slot.compared.add(SESSION_1.process_id)
     scene.slot.track("s")
-    digest = scene.slot.hashed("s").digest
+    return scene, scene.slot.hashed("s").digest
+
+
+def test_a_session_server_that_knows_the_content_gets_only_its_version() -> None:
+    scene, digest = compared_scene()
     scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known("s", 5, digest)], []))
     assert scene.changed() == [("session-1", 5, [], [])]
     version = scene.slot.tracked["s"].version
@@ -50,11 +55,7 @@ def test_a_session_server_that_knows_the_content_gets_only_its_version() -> None
 
 
 def test_what_a_session_server_said_last_of_its_copy_counts() -> None:
-    scene = Scene()
-    scene.put(record("r1"))
-    scene.slot.compared.add(SESSION_1.process_id)
-    scene.slot.track("s")
-    digest = scene.slot.hashed("s").digest
+    scene, digest = compared_scene()
     scene.outbox.turn_steps = 1
     for known in (Known("t", 0, 0), Known("s", 5, digest), Known("s", 0, 0)):
         scene.interests.declare(SESSION_1, SlotInterest(0, 1, [known], []))

@@ -1,4 +1,4 @@
-"""The bounds of the product, made small for a run: a few clients with a few records reach no other ones."""
+"""The bounds of the product, made small for a run: few clients with few records reach no larger ones."""
 
 from __future__ import annotations
 
@@ -29,8 +29,14 @@ def bound(name: str) -> tuple[ModuleType, str, int]:
 
 @contextmanager
 def changed(bounds: Mapping[str, int]) -> Iterator[None]:
-    """Change these bounds for all that runs in this process, and put them back. A module that has imported one by its
-    name goes by the value that it has then: such a bound is named once for each of them."""
+    """Set these bounds for all that runs in this process, and put them back at the end.
+
+    A module that has imported a number from another one has a number of its own: ``bounds`` names it once for each of
+    the two modules.
+
+    Raises:
+        ValueError: there is no such number.
+    """
     with ExitStack() as before:
         for name, value in bounds.items():
             module, constant, former = bound(name)
