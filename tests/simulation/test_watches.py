@@ -69,6 +69,19 @@ def test_a_push_may_not_lose_a_live_registration_or_go_back(seen: dict[int, int]
     in_a_scene(story)
 
 
+def test_at_one_version_all_clients_see_the_same() -> None:
+    def story(scene: Scene) -> None:
+        other = Watcher(scene.watch, "client-3", "service-1")
+        for version, seen in ((7, {0: 1, 1: 1}), (8, {0: 1, 1: 1}), (9, {0: 1})):
+            scene.watch.pushed(scene.watcher, version, seen)
+        scene.watch.pushed(other, 8, {0: 1, 1: 1})
+        assert scene.broken() is None
+        scene.watch.pushed(other, 9, {0: 1, 1: 1})
+        assert scene.broken() == "I11"
+
+    in_a_scene(story)
+
+
 def test_a_client_that_reads_late_may_see_what_was_so_before_the_end() -> None:
     def story(scene: Scene) -> None:
         scene.end(scene.second)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from slotreeve.model.datum import NO_VERSION
 from slotreeve_client import Provider, Publication, Subscription
 
 from slotreeve_simulator.spared import Core
@@ -92,6 +93,8 @@ class ClientsWatch:
         self.core: Core | None = None
         self.registrations: list[Registration] = []
         self._expected: dict[str, dict[int, int]] = {}
+        # What was seen of a service at a version, and by whom first. All clients subscribe to the whole data center.
+        self._states: dict[tuple[str, int], tuple[dict[int, int], str]] = {}
 
     def register(self, client: str, service: str, publish: Callable[[str], Publication]) -> Registration:
         """Publish a new registration and record it."""
@@ -137,9 +140,12 @@ class ClientsWatch:
     # --- pushes ------------------------------------------------------------------------------------------------------
 
     def pushed(self, watcher: Watcher, version: int, seen: dict[int, int]) -> None:
-        """Add a push to the trace."""
-        content = ",".join(f"{serial}.{count}" for serial, count in sorted(seen.items()))
-        self._trace.note(Weight.DETAIL, f"{watcher.client} sees {watcher.service} at {version:#x}: {content or '-'}")
+        """Add a push to the trace. Everybody must see the same at a version, at whichever session server."""
+        what, content = f"{watcher.service} at {version:#x}", _text(seen)
+        self._trace.note(Weight.DETAIL, f"{watcher.client} sees {what}: {content}")
+        known, first = self._states.setdefault((watcher.service, version), (seen, watcher.client))
+        if known != seen and version != NO_VERSION:
+            self.verdict.violate("I11", f"{watcher.client} sees {what}: {content}; {first} saw there {_text(known)}")
 
     def compare(self, watcher: Watcher, seen: dict[int, int], gone: set[int], version: int) -> None:
         """Check that what ``watcher`` sees now, at this version, may follow what it saw before."""
@@ -164,8 +170,7 @@ class ClientsWatch:
 
     def answered(self, client: str, service: str, before: tuple[set[int], set[int]], seen: dict[int, int]) -> None:
         """Check the result of a read that began when ``before`` was :meth:`stored`."""
-        content = ",".join(f"{serial}.{count}" for serial, count in sorted(seen.items()))
-        self._trace.note(Weight.DETAIL, f"{client} reads {service}: {content or '-'}")
+        self._trace.note(Weight.DETAIL, f"{client} reads {service}: {_text(seen)}")
         alive, ended = before
         for serial in sorted(alive - seen.keys()):
             registration = self.registrations[serial]
@@ -201,6 +206,10 @@ class ClientsWatch:
     def _named(self, serial: int) -> str:
         registration = self.registrations[serial]
         return f"{registration.payload} of {registration.client} in {registration.service}"
+
+
+def _text(seen: dict[int, int]) -> str:
+    return ",".join(f"{serial}.{count}" for serial, count in sorted(seen.items())) or "-"
 
 
 def read(instances: tuple[Provider, ...]) -> dict[int, int]:
