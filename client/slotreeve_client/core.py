@@ -408,7 +408,7 @@ class ClientCore:
         if self._outbox and self._weight < self._options.window:
             return self._batch(self._session)
         if self._replay.end():
-            return ReplayEnded()
+            return ReplayEnded(self.incarnation)
         if keys := self.wants.take():
             copies = [(key, self.services.by_key[key].copy) for key in keys]
             return Subscribe([Want(*key, copy.version, copy.digest) for key, copy in copies])

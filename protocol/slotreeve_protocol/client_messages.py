@@ -211,5 +211,8 @@ class Pong(Message, frozen=True, tag=35):
 
 
 class ReplayEnded(Message, frozen=True, tag=34):
-    """Client to session: every record that this client had published before this connection is stored again. Records of
-    it that are not among them have ended."""
+    """Client to session: every record that this client had published before this connection, or before it went back to
+    it from another one, is stored again, with this ``incarnation``. Records of it that are not among them have ended.
+    A client of an earlier release does not say the incarnation (0)."""
+
+    incarnation: int = 0

@@ -117,9 +117,9 @@ class Instance(msgspec.Struct, array_like=True, frozen=True, gc=False):
                 "scheme", self.scheme, "e.g. http: at most 32 small letters, digits, +, . and -, first a letter"
             )
         _check_line("zone", self.zone, 0, MAX_ZONE_LENGTH)
-        if self.tags:
+        if self.tags != ():
             self._check_tags()
-        if self.metadata:
+        if self.metadata != {}:
             self._check_metadata()
         if not isinstance(self.health, Health):
             raise _wrong("health", self.health, ", ".join(Health))

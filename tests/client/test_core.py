@@ -84,7 +84,7 @@ def test_the_replay_comes_first_and_its_end_follows_its_last_acknowledgement() -
     shell.core.received(Published([3, 4, 5]))
     assert shell.sent() == []
     shell.core.received(Published([6]))
-    assert shell.sent() == [ReplayEnded()]
+    assert shell.sent() == [ReplayEnded(1)]
     shell.core.received(push([], 1))
     assert shell.core.is_complete
     shell.core.received(Published([7]))
@@ -105,7 +105,7 @@ def test_a_replayed_record_that_is_rejected_is_sent_again_before_the_end_of_the_
     assert [type(message) for message in shell.sent()] == [Publish]
     assert not shell.core.postponed.records
     shell.core.received(Published([6, 7]))
-    assert shell.sent() == [ReplayEnded()]
+    assert shell.sent() == [ReplayEnded(1)]
 
 
 def test_a_rejected_record_waits_for_its_retry_and_holds_up_no_other() -> None:
@@ -162,7 +162,7 @@ def test_a_version_that_is_refused_in_a_replay_does_not_end_the_replay() -> None
     assert isinstance(again, Publish)
     assert [record.data for record in again.records] == [(b"old",)]
     shell.core.received(Published([again.sequence]))
-    assert shell.sent() == [ReplayEnded()]
+    assert shell.sent() == [ReplayEnded(2)]
 
 
 def test_a_version_that_is_on_its_way_when_a_newer_one_is_refused_takes_the_place_of_that() -> None:

@@ -79,7 +79,7 @@ def test_a_new_connection_asks_only_for_what_changed_since_the_copy() -> None:
     shell.core.disconnected()
     shell.core.connected("s@2")
     assert shell.sent() == [
-        ReplayEnded(),
+        ReplayEnded(2),
         Subscribe([Want(A, Scope.DATA_CENTER, 7, content_digest([provider("p")]))]),
     ]
 
@@ -217,7 +217,7 @@ def test_every_watch_of_a_key_gets_each_new_entry_and_the_last_unwatch_is_sent()
     shell.core.received(Configs([ConfigEntry("k", b"v", 3), ConfigEntry("other", b"w", 1)]))
     assert (seen, second.value) == ([first], b"v")
     shell.core.connected("s@2")
-    assert shell.sent() == [WatchConfigs({"k": 3}), ReplayEnded()]
+    assert shell.sent() == [WatchConfigs({"k": 3}), ReplayEnded(2)]
     first.unwatch()
     assert shell.sent() == []
     second.unwatch()

@@ -90,6 +90,7 @@ class Registrations(RuleBasedStateMachine):
         assert self.online or not sent
         for message in sent:
             if isinstance(message, ReplayEnded):
+                assert message.incarnation == self.connections
                 assert not self.to_replay.intersection(self.live()), "what is not sent again ends now"
             elif isinstance(message, Publish):
                 for i, record in enumerate(message.records):

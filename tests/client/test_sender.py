@@ -101,7 +101,7 @@ def test_a_client_that_has_nothing_to_bring_moves_at_once() -> None:
         first.connections[0].send(Redirect(["second:1"]))
         await asyncio.sleep(0.1)
         assert (first.connections, client.server) == ([], "second:1")
-        assert second.messages == [ReplayEnded()]
+        assert second.messages == [ReplayEnded(2)]
         assert client.statistics().reconnections == 1
 
     play(story)

@@ -9,6 +9,9 @@ from slotreeve.errors import ModelError
 from slotreeve_protocol.addresses import AddressKind
 from slotreeve_protocol.instance import Health, Instance
 
+EMPTY: tuple[object, ...] = (None, (), [], {}, "", 0, False)
+"""What Python takes for false."""
+
 
 def test_an_address_alone_makes_an_instance() -> None:
     made = Instance("10.0.0.1", 8080)
@@ -91,6 +94,8 @@ def test_a_field_may_reach_its_bound_and_not_pass_it(field: str, largest: Any, l
         *(("zone", value) for value in (None, "a\nb", "\ud800")),
         *(("tags", value) for value in (["a"], "ab", ("",), (1,), ("a", "a"), ("a\n",))),
         *(("metadata", value) for value in ({1: "a"}, {"a": 1}, {"": "a"}, [("a", "b")], {"a": "\ud800"})),
+        *(("tags", value) for value in EMPTY if value != ()),
+        *(("metadata", value) for value in EMPTY if value != {}),
         *(("health", value) for value in ("passing", "good", None)),
         *(("health_note", value) for value in (None, "\udfff")),
         *(("enabled", value) for value in (1, "yes", None)),

@@ -130,6 +130,37 @@ def test_what_a_client_does_not_send_again_when_it_is_back_has_ended_however_lon
     assert scene.lost() == ["r2"]
 
 
+@pytest.mark.parametrize("is_left", [True, False], ids=["one_is_left", "nothing_is_left"])
+def test_what_a_client_that_went_back_to_its_connection_does_not_send_again_has_ended(is_left: bool) -> None:
+    scene = SessionScene()
+    peer = scene.client()
+    scene.publish(peer, record(), Publisher("r2", SERVICE, 1, 1, "session-1@1", "", (b"xy",)))
+    scene.stored()
+    deliver(scene.outbox, scene.core.handlers, peer, ReplayEnded(1))
+    scene.outbox.end_turn()
+    assert scene.lost() == []
+    if is_left:
+        scene.publish(peer, record(incarnation=3))
+        scene.stored()
+    deliver(scene.outbox, scene.core.handlers, peer, ReplayEnded(3))
+    scene.outbox.end_turn()
+    assert scene.lost() == (["r2"] if is_left else ["r1", "r2"])
+    client = scene.core.clients[peer]
+    assert list(client.records) == ["r1"] * is_left
+    assert client.weight == sum(each.weight for each in client.records.values())
+
+
+def test_what_an_earlier_release_does_not_send_again_over_its_connection_stays() -> None:
+    scene = SessionScene()
+    peer = scene.client()
+    scene.publish(peer, record())
+    scene.stored()
+    deliver(scene.outbox, scene.core.handlers, peer, ReplayEnded())
+    scene.outbox.end_turn()
+    assert scene.lost() == []
+    assert list(scene.core.clients[peer].records) == ["r1"]
+
+
 def test_what_was_published_before_a_client_gave_up_outlives_a_short_connection_after_it() -> None:
     scene = SessionScene(linger_seconds=0.3, client_lease_seconds=9.0)
     first = scene.client()

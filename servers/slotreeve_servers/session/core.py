@@ -286,7 +286,7 @@ class SessionCore:
     def _on_replay_ended(self, peer: Peer, message: ReplayEnded) -> None:
         if (client := self.clients.get(peer)) is not None:
             self._arrivals.ended(client)
-            self.registrations.sent_again(client)
+            self.registrations.sent_again(client, message.incarnation)
 
     def _sweep(self) -> float | None:
         """End what frozen clients have here; forget old tombstones and further copies."""

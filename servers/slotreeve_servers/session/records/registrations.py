@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 
 from slotreeve.errors import AccessError, Backpressure, Forbidden, LimitReached, ModelError, SlotreeveError
@@ -198,16 +198,25 @@ class Registrations:
         """The client's connection has ended; its records stay for a while."""
         self._former.setdefault(client.peer.node, {})[client] = None
 
-    def sent_again(self, client: ConnectedClient) -> None:
-        """The client has sent again what it still has: what is left of its former connections has ended."""
+    def sent_again(self, client: ConnectedClient, incarnation: int) -> None:
+        """The client has sent again, as this incarnation, what it still has: what is left of its former connections has
+        ended. So has what it sent over this one before it left for another server, which died before it was there."""
         for former in list(self._former.get(client.peer.node, ())):
             if former.since <= client.since:
                 self.lost(former)
+        ended = [record for record in client.records.values() if record.incarnation < incarnation]
+        for record in ended:
+            del client.records[record.register_id]
+            client.weight -= record.weight
+        self._let_go(ended, Departure.LOST)
 
     def _leave(self, client: ConnectedClient, how: Departure) -> None:
-        """One client may have a hundred thousand records, and others must not wait."""
-        self._leaving.extend((record, how) for record in client.records.values())
+        self._let_go(client.records.values(), how)
         client.records, client.weight = {}, 0
+
+    def _let_go(self, records: Iterable[Publisher], how: Departure) -> None:
+        """One client may have a hundred thousand records, and others must not wait."""
+        self._leaving.extend((record, how) for record in records)
         if self._leaving:
             self._outbox.pace(self._drop)
 
