@@ -1,4 +1,4 @@
-"""The leases of members at the meta leader, and a leader that no member reaches."""
+"""The leases of members at the meta leader, and a leader that those do not reach who should."""
 
 from __future__ import annotations
 
@@ -24,21 +24,25 @@ def node(name: str, life: int = 1) -> Node:
     return Node(name, role, f"{name}:1", f"{name}@{life}")
 
 
-# --- a leader that no member reaches ---------------------------------------------------------------------------------
+# --- a leader that is not reached ------------------------------------------------------------------------------------
 
 
 class Silence:
-    """A leader with one member, which is silent."""
+    """A leader with these members, of which only the session servers in ``heard`` are heard."""
 
-    def __init__(self, lease_seconds: float) -> None:
+    def __init__(self, lease_seconds: float, *members: str, heard: tuple[str, ...] = ()) -> None:
+        self.members, self.heard = [node(name) for name in members or ("session-1",)], heard
         self.outbox, self.leases = RecordingOutbox(), Leases(RULES)
         self.unreached = Unreached(self.outbox, self.leases, lease_seconds)
 
     def seconds_until_it_resigns(self) -> int:
         """Counted from a new term on."""
-        self.leases.adopt([node("a")], {}, self.outbox.attended())
+        self.leases.adopt(self.members, {}, self.outbox.attended())
         for seconds in range(1, 5000):
             self.outbox.advance(1.0)
+            for name in self.heard:
+                self.leases.renew(node(name), self.outbox.attended())
+                self.unreached.heard(node(name).role)
             self.unreached.look(meta_servers=2)
             if self.outbox.take("resign"):
                 return seconds
@@ -48,13 +52,43 @@ class Silence:
 def test_the_wait_of_an_unreached_leader_doubles_up_to_a_bound_and_begins_anew_once_it_is_reached() -> None:
     silence = Silence(6.0)
     assert [silence.seconds_until_it_resigns() for _ in range(7)] == [12, 24, 48, 96, 192, *(2 * [LONGEST_SECONDS])]
-    silence.unreached.heard()
+    silence.unreached.heard(Role.SESSION)
     assert silence.seconds_until_it_resigns() == 12
+
+
+def test_a_leader_that_no_data_server_reaches_resigns_whoever_else_reaches_it() -> None:
+    silence = Silence(6.0, "data-1", "session-1", "session-2", heard=("session-1",))
+    assert [silence.seconds_until_it_resigns() for _ in range(3)] == [12, 24, 48]
+    silence.unreached.heard(Role.DATA)
+    assert silence.seconds_until_it_resigns() == 12
+
+
+@pytest.mark.parametrize("data", [(), ("data-1",)], ids=["no_data_server", "one_that_is_away"])
+def test_a_leader_whose_data_servers_are_all_away_is_content_with_session_servers(data: tuple[str, ...]) -> None:
+    silence = Silence(6.0, *data, "session-1", heard=("session-1",))
+    silence.leases.adopt(silence.members, {}, silence.outbox.attended())
+    for name in data:
+        silence.leases.leave(node(name), 60.0, silence.outbox.attended())
+    for _ in range(50):
+        silence.outbox.advance(1.0)
+        silence.leases.renew(node("session-1"), silence.outbox.attended())
+        silence.unreached.look(meta_servers=2)
+    assert silence.outbox.take("resign") == []
+
+
+def test_a_process_that_is_refused_its_name_shows_that_the_leader_is_reached() -> None:
+    silence = Silence(6.0, "data-1")
+    silence.leases.adopt(silence.members, {}, silence.outbox.attended())
+    for _ in range(50):
+        silence.outbox.advance(1.0)
+        silence.leases.refused(Role.DATA, silence.outbox.attended())
+        silence.unreached.look(meta_servers=2)
+    assert silence.outbox.take("resign") == []
 
 
 def test_the_only_meta_server_does_not_resign() -> None:
     silence = Silence(6.0)
-    silence.leases.adopt([node("a")], {}, silence.outbox.attended())
+    silence.leases.adopt([node("session-1")], {}, silence.outbox.attended())
     silence.outbox.advance(2 * LONGEST_SECONDS)
     silence.unreached.look(meta_servers=1)
     assert silence.outbox.take("resign") == []
@@ -373,8 +407,8 @@ def test_a_server_keeps_its_name_through_a_time_in_which_its_leader_hears_nobody
     leases = Leases(RULES)
     leases.renew(node("data-1"), 0.0)
     assert leases.expire(600.0) == []
+    assert leases.silent_seconds(600.0) == 600.0
     leases.refused(Role.DATA, 600.0)
-    assert leases.silent_seconds(600.0) == 600.0, "who is refused is no member"
     leases.connection_made("data-1", Role.DATA, "data-1@1", 600.0)
     assert leases.rival(node("data-1", life=2)) is not None
     assert leases.expire(605.9) == []

@@ -14,6 +14,7 @@ from slotreeve.errors import RequestTimeout
 from slotreeve_conformance.virtual_time import START_SECONDS, VirtualLoop, run
 from slotreeve_servers.data.endings.ending import DRIFT
 from slotreeve_servers.data.server import DataServer
+from slotreeve_servers.meta.members.unreached import FIRST_LEASES
 from slotreeve_servers.meta.server import MetaServer
 
 from slotreeve_simulator import bounds
@@ -265,28 +266,36 @@ class _Run:
         """Leases go on while some servers that live do not reach each other for longer than a lease lasts.
 
         A follower that its leader does not reach is taken out of the set: leases are registered and renewed. Where data
-        servers do not reach the meta servers nobody can renew, and each lease has its whole time afterwards.
+        servers do not reach the meta servers nobody can renew, and each lease has its whole time afterwards. Where they
+        do not reach the meta leader alone, another meta server leads.
         """
         servers = self._cluster.servers.items()
         data = [name for name, server in servers if isinstance(server, DataServer)]
         meta = [name for name, server in servers if isinstance(server, MetaServer)]
-        are_copies_parted = rng.random() < 0.5
         pair = rng.sample(data, min(2, len(data)))
-        some, others = (pair[:1], pair[1:]) if are_copies_parted else (data, meta)
+        leader = self._cluster.leader
+        cuts = [(pair[:1], pair[1:]), (data, meta)]
+        if leader is not None and len(meta) > 1:
+            cuts.append((data, [leader]))
+        some, others = rng.choice(cuts)
+        goes_on = others != meta
+        parted = PARTED_SECONDS
+        if others == [leader]:
+            parted += FIRST_LEASES * self._cluster.settings.meta.lease_seconds
         what = f"nothing passes between {', '.join(some)} and {', '.join(others)}"
         self._trace.note(Weight.FAULT, f"probe: {what}")
         self._watch.calm_since, began = None, self._now()
         self._cluster.network.partition(some, others)
-        await asyncio.sleep(PARTED_SECONDS)
-        if not are_copies_parted:
+        await asyncio.sleep(parted)
+        if not goes_on:
             self._cluster.network.heal()
         since = self._now()
         await asyncio.sleep(GO_ON_SECONDS)
         if (stuck := self._lease_callers.stuck_since(since)) is not None:
-            self._verdict.violate("I15", f"for {PARTED_SECONDS:g} s {what}; then {stuck}")
-        forgotten = None if are_copies_parted else self._lease_callers.forgotten_since(began)
+            self._verdict.violate("I15", f"for {parted:g} s {what}; then {stuck}")
+        forgotten = None if goes_on else self._lease_callers.forgotten_since(began)
         if forgotten is not None:
-            self._verdict.violate("I16", f"for {PARTED_SECONDS:g} s {what}; then lease {forgotten} is unknown")
+            self._verdict.violate("I16", f"for {parted:g} s {what}; then lease {forgotten} is unknown")
         self._cluster.network.heal()
         await self._until_well("the cluster after a probe", self._scenario.faults.heal_seconds)
         self._watch.calm_since = self._now()

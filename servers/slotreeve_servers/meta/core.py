@@ -224,7 +224,7 @@ class MetaCore:
             return self._refused.refuse(node, rival, first is peer, self._outbox.attended())
         self._refused.heard(node, self._outbox.attended())
         renewal = self._leases.renew(node, self._outbox.attended())
-        self._unreached.heard()
+        self._unreached.heard(node.role)
         if self._heartbeats.take(heartbeat) or renewal is not Renewal.NOTHING:
             self._look.soon()
         view = self.view.read()

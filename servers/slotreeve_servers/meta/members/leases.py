@@ -92,6 +92,7 @@ class Leases:
         self._awaited: dict[str, float] = {}
         self._missing: dict[str, float] = {}
         self._renewed_at: dict[str, float] = {}
+        self._adopted_at = -math.inf
         self.acting: frozenset[str] = frozenset()
 
     @property
@@ -110,9 +111,18 @@ class Leases:
         self._missing = {name: since for name, since in self._missing.items() if now - since < MISSING_SECONDS}
         return sorted(self._missing)
 
+    @property
+    def awaited(self) -> Role | None:
+        """Of which role some member should be heard: data servers, unless all are away; None where there is none."""
+        if any(node.role is Role.DATA and self._reasons.get(name) != RESTARTING for name, node in self._nodes.items()):
+            return Role.DATA
+        return Role.SESSION if self._nodes else None
+
     def silent_seconds(self, now: float) -> float:
-        """For how long no server has been heard, while some should be; 0 where none is known."""
-        return now - self._all.heard_at if self._nodes else 0.0
+        """For how long nobody has been heard of the role that is awaited, and at most since this meta server leads; 0
+        where none is."""
+        role = self.awaited
+        return now - max(self._adopted_at, self._time(role).heard_at) if role is not None else 0.0
 
     def heard_seconds(self, name: str, now: float) -> float:
         """For how long a live server has sent no heartbeat, and at most since this meta server leads."""
@@ -140,6 +150,7 @@ class Leases:
             missing, acting, away: as they were at the leader before.
         """
         self._missing = dict.fromkeys(missing, now)
+        self._adopted_at = now
         self._nodes = {node.name: node for node in nodes}
         self._all.hear(now)
         if any(node.role is Role.DATA and node.process_id in silences for node in nodes):
