@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -329,6 +330,79 @@ def test_a_server_hands_on_which_directories_its_own_one_has_replaced() -> None:
     newcomer.learn(1, told.known)
     assert "start it with the newer one" in str(newcomer.replaced(0, of_directory("d1", 1, admitted_term=1)))
     assert newcomer.knows(0, directory)
+
+
+@pytest.mark.parametrize(
+    ("known", "is_foreign"),
+    [
+        (None, False),
+        (PeerRecord("", 3, ["x1"]), False),
+        (PeerRecord("x2", 3, ["x1"]), True),
+        (PeerRecord("x2", 3, ["x1", "d0"]), False),
+        (PeerRecord("d0", 1), False),
+        (PeerRecord("own", 1), False),
+        (PeerRecord("newer", 3, ["own"]), False),
+    ],
+)
+@pytest.mark.parametrize("has_vote", [True, False])
+def test_who_has_met_this_server_with_none_of_its_directories_is_of_another_cluster(
+    known: PeerRecord | None, is_foreign: bool, has_vote: bool
+) -> None:
+    server = Known().identity
+    own = server.greeting(1, False).directory
+    server.learn(0, {0: PeerRecord("", 1, ["d0"])})
+    if has_vote:
+        server.regain_vote(1)
+    if known is not None:
+        former = [own if each == "own" else each for each in known.former]
+        known = PeerRecord(own if known.directory == "own" else known.directory, known.admitted_term, former)
+    peer = msgspec.structs.replace(
+        of_directory("d1", 5, admitted_term=9), known={0: known} if known is not None else {}
+    )
+    assert server.is_foreign(0, peer) == (is_foreign and has_vote)
+
+
+@pytest.mark.parametrize("others", [["meta-1", "meta-3"], ["meta-3"], ["meta-1"]], ids=", ".join)
+def test_the_directory_of_a_namesake_in_another_cluster_brings_nothing_of_it(
+    play: Play, others: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    foreign: dict[str, bytes] = {}
+
+    async def elsewhere(ensemble: Ensemble) -> None:
+        await ensemble.begin()
+        await ensemble.start()
+        for term in range(4):
+            leader = await ensemble.agreed()
+            await ensemble.write(leader, "whose", b"staging %d" % term)
+            await ensemble.election(leader).resign()
+        await asyncio.sleep(1.0)
+        foreign.update(ensemble.storages["meta-2"].files)
+
+    async def scenario(ensemble: Ensemble) -> None:
+        await ensemble.begin()
+        await ensemble.start()
+        await ensemble.write(await ensemble.agreed(), "whose", b"prod")
+        await asyncio.sleep(0.5)
+        for name in MEMBERS:
+            ensemble.kill(name)
+        own, ensemble.storages["meta-2"].files = ensemble.storages["meta-2"].files, dict(foreign)
+        await ensemble.start("meta-2", *others)
+        await asyncio.sleep(3.0)
+        assert "knows this server by another data directory" in caplog.text
+        assert set(ensemble.leading()) <= set(others)
+        assert len(ensemble.leading()) == len(others) - 1, "alone they are no quorum"
+        ensemble.kill("meta-2")
+        ensemble.storages["meta-2"].files = own
+        await ensemble.start(*(name for name in MEMBERS if name not in others))
+        await ensemble.agreed()
+        await asyncio.sleep(0.5)
+        for name in MEMBERS:
+            held = ensemble.election(name).state.read("whose")
+            assert held is not None
+            assert held.value == b"prod"
+
+    play(elsewhere, seed=2)
+    play(scenario)
 
 
 def test_only_so_many_replaced_directories_are_remembered() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 
@@ -10,7 +11,7 @@ import pytest
 from slotreeve.errors import NotLeader
 from slotreeve_conformance.ensemble import Ensemble
 from slotreeve_election_fle.disk_watch import LONGEST_WRITE_SECONDS
-from slotreeve_election_fle.election import CLOSE_SECONDS, FleElection
+from slotreeve_election_fle.election import CLOSE_SECONDS, RESIGN_SECONDS, FleElection
 
 Play = Callable[..., None]
 
@@ -124,21 +125,27 @@ def test_a_leader_whose_disk_hangs_gives_up_the_lead_and_takes_part_again_once_i
     play(scenario)
 
 
-@pytest.mark.parametrize("is_writing", [True, False])
-def test_a_leader_whose_disk_hangs_stops_nevertheless(play: Play, is_writing: bool) -> None:
+@pytest.mark.parametrize("stops", [True, False], ids=["stops", "resigns"])
+@pytest.mark.parametrize("writes", [0, 1, 2])
+def test_a_leader_whose_disk_hangs_gives_up_the_lead_soon_when_it_is_asked_to(
+    play: Play, writes: int, stops: bool
+) -> None:
     async def scenario(ensemble: Ensemble) -> None:
         await ensemble.start()
         leader = await ensemble.agreed()
         slow(ensemble, 1e9, leader)
-        writing = asyncio.create_task(ensemble.write(leader, "a", b"1")) if is_writing else None
-        await asyncio.sleep(1)
-        await asyncio.wait_for(ensemble.election(leader).stop(), LONGEST_WRITE_SECONDS + CLOSE_SECONDS + 5)
-        if writing is not None:
-            with pytest.raises(NotLeader):
-                await writing
-        others = [name for name in ensemble.names if name != leader]
-        await asyncio.sleep(5)
-        assert [name for name in others if ensemble.election(name).leadership().leading]
+        writing = []
+        for number in range(writes):
+            writing.append(asyncio.create_task(ensemble.write(leader, "a", b"%d" % number)))
+            await asyncio.sleep(0.5)
+        election = ensemble.election(leader)
+        leaves = asyncio.create_task(election.stop() if stops else election.resign())
+        await asyncio.sleep(RESIGN_SECONDS + 2)
+        assert [name for name in ensemble.leading() if name != leader]
+        await asyncio.wait_for(leaves, CLOSE_SECONDS + 1)
+        for write in writing:
+            with contextlib.suppress(NotLeader):
+                await write
 
     play(scenario)
 

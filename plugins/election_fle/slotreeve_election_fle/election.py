@@ -50,6 +50,9 @@ log = logging.getLogger("slotreeve.election.fle")
 WRITES_A_TURN = 250
 PAUSE_SECONDS = 1.0
 """A node whose disk refused a write, or whose state machine failed, stands aside for this long."""
+RESIGN_SECONDS = 2.0
+"""A leader that resigns waits so long for the writes under way: meanwhile it takes no other one, and where it stops it
+confirms no data server any more, which then acts for four heartbeats yet."""
 CLOSE_SECONDS = 5.0
 """A node that stops waits so long for its disk."""
 TRIAL_WRITES = 5
@@ -170,12 +173,15 @@ class FleElection:
         self._begin(reading)
 
     async def resign(self) -> None:
-        """Give up leadership, once the writes under way are done; see :class:`slotreeve.ports.Election`."""
+        """Give up leadership, once the writes under way are done, but after :data:`RESIGN_SECONDS` in any case; see
+        :class:`slotreeve.ports.Election`."""
         if self._report.known.leading:
             resigned = asyncio.get_running_loop().create_future()
             self._resigned.append(resigned)
             self._driver.take(ResignAsked())
-            await resigned
+            await asyncio.wait([resigned], timeout=RESIGN_SECONDS)
+            if not resigned.done():
+                self._stand_aside(f"this server resigned, and its disk has not taken a write for {RESIGN_SECONDS:g} s")
 
     async def stop(self) -> None:
         """Resign and stop taking part. Idempotent."""

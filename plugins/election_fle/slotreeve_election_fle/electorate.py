@@ -66,9 +66,16 @@ class Electorate:
             yield from joined
             for other in self._peers:  # they may be of another ensemble
                 yield HangUp(other, "this server has joined an ensemble, and greets again")
-        self._peers.greeted(sid, peer, is_voter and self._identity.trusts(sid, peer))
+        is_foreign = self._identity.is_foreign(self._sid, peer)
+        self._peers.greeted(sid, peer, is_voter and not is_foreign and self._identity.trusts(sid, peer))
         if self._peers.trusts(sid):
             yield from self._learn(sid, peer, is_leading)
+        elif is_voter and is_foreign:
+            yield Noted(
+                f"server {sid} knows this server by another data directory: the directory of one of the two is of "
+                "another cluster, or of a former one, and neither counts the votes of the other; start that one with "
+                "its own directory, or with an empty one"
+            )
         elif is_voter and peer.may_vote:
             yield Noted(f"server {sid} has lost its promises (another data directory); its votes do not count")
             yield Send(sid, Distrust("you took part with another data directory, or a newer state of this one, before"))

@@ -142,6 +142,13 @@ class Identity:
                 return self.name_of(other)
         return ""
 
+    def is_foreign(self, own_sid: int, peer: Greeting) -> bool:
+        """Whether the peer has met this server, ``own_sid``, with other directories, and with none that it has or had:
+        its own one is of another cluster whose servers have the same names, or of one that was here before."""
+        known, own = peer.known.get(own_sid, NOTHING_KNOWN), self._held.peers.get(own_sid, NOTHING_KNOWN)
+        ours = {self._held.directory, *own.former}
+        return self.may_vote and bool(known.directory) and ours.isdisjoint({known.directory, *known.former})
+
     def trusts(self, sid: int, peer: Greeting) -> bool:
         """Whether the peer has a vote, and still the promises that it gave."""
         if not peer.may_vote or not peer.accepted_epoch:
