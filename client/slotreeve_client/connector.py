@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from slotreeve.clock import Clock
+from slotreeve.clock import Clock, Timer
 from slotreeve.errors import (
     ClientClosed,
     TransportError,
@@ -87,6 +87,7 @@ class Connector:
         self._dialler = Dialler(transport, hello, self, reconnect)
         self._lines: dict[Connection, Line] = {}
         self._move: ClientMove[Connection] = ClientMove()
+        self._move_ends: Timer | None = None
         self._era = ""
         self._closed = False
         self._must_move = False
@@ -229,8 +230,10 @@ class Connector:
         if dropped is not None:
             self._lines[dropped].give_up("moved again")
         former = self._move.former
-        if former is not None:
-            self._clock.call_later(MOVE_SECONDS, lambda: self._end_move(former))
+        if former is not None and dropped is None:
+            if self._move_ends is not None:
+                self._move_ends.cancel()  # of a move from the same server that failed
+            self._move_ends = self._clock.call_later(MOVE_SECONDS, lambda: self._end_move(former))
         self._must_move = False
         self._reconnect.admitted(connection.address)
         self._owner.session_opened(connection.peer.process_id, self._note_era(connection))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
+from slotreeve.model.publisher import MOST_PARTS
 from slotreeve.ports import Message
 
 from slotreeve_protocol.slot_messages import Access
@@ -17,6 +18,10 @@ MOST_TAKEN = 21_000
 refused before it is read."""
 LeaseIds = dict[str, list[str]]
 """Lease ids by data info id."""
+TakenLeaseIds = Annotated[
+    dict[str, Annotated[list[str], msgspec.Meta(max_length=MOST_TAKEN)]], msgspec.Meta(max_length=MOST_TAKEN)
+]
+"""As a client may send them."""
 
 
 class LeaseTerms(msgspec.Struct, array_like=True, frozen=True):
@@ -25,7 +30,7 @@ class LeaseTerms(msgspec.Struct, array_like=True, frozen=True):
     data_info_id: str
     lease_id: str
     zone: str
-    data: tuple[bytes, ...]
+    data: Annotated[tuple[bytes, ...], msgspec.Meta(max_length=MOST_PARTS)]
     ttl_ms: int
 
 
@@ -39,13 +44,13 @@ class RegisterLeases(Message, frozen=True, tag=56):
 class RenewLeases(Message, frozen=True, tag=57):
     """Client to session: the time to live of these leases begins anew. Reply: LeasesKnown, or Failed."""
 
-    leases: LeaseIds
+    leases: TakenLeaseIds
 
 
 class EndLeases(Message, frozen=True, tag=51):
     """Client to session: end these leases now. Reply: LeasesKnown, or Failed."""
 
-    leases: LeaseIds
+    leases: TakenLeaseIds
 
 
 class LeasesKnown(Message, frozen=True, tag=52):

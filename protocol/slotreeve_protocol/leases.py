@@ -80,10 +80,10 @@ def check_lease(lease_id: str, ttl_seconds: float, data: tuple[bytes, ...], zone
     """
     check_lease_id(lease_id)
     check_text("the zone", zone, MAX_ZONE_LENGTH)
-    if not SHORTEST_TTL_SECONDS <= ttl_seconds <= LONGEST_TTL_SECONDS:
+    if type(ttl_seconds) not in (int, float) or not SHORTEST_TTL_SECONDS <= ttl_seconds <= LONGEST_TTL_SECONDS:
         raise ModelError(
-            f"the time to live of lease {lease_id!r} is {ttl_seconds:g} s; it must be from {SHORTEST_TTL_SECONDS:g} "
-            f"to {LONGEST_TTL_SECONDS:g} s"
+            f"the time to live of lease {lease_id!r} is {ttl_seconds!r} s; it must be a number from "
+            f"{SHORTEST_TTL_SECONDS:g} to {LONGEST_TTL_SECONDS:g}"
         )
     size = payload_bytes(data)
     if size > MAX_PAYLOAD_BYTES:

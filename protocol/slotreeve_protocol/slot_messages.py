@@ -12,6 +12,9 @@ import msgspec
 from slotreeve.model.publisher import Publisher
 from slotreeve.ports import Message
 
+Microseconds = Annotated[int, msgspec.Meta(le=1 << 53)]
+"""285 years at most, so that a sum of some of them can be sent."""
+
 
 class Access(IntEnum):
     """Whether a data server carries out requests for one slot (original: ``SlotAccess``)."""
@@ -51,7 +54,7 @@ class SlotWrite(msgspec.Struct, array_like=True, frozen=True):
     gone: list[Publisher]
     purged: list[tuple[str, str]]
     lost: list[Publisher] = []
-    waited_us: int = 0
+    waited_us: Microseconds = 0
 
 
 class Write(Message, frozen=True, tag=40):
@@ -134,7 +137,7 @@ class DatumChange(msgspec.Struct, array_like=True, frozen=True):
     changed: list[Publisher]
     removed: list[str]
     more: bool = False
-    waited_us: int = 0
+    waited_us: Microseconds = 0
 
 
 class Changed(Message, frozen=True, tag=43):
@@ -253,7 +256,7 @@ class SlotDifference(msgspec.Struct, array_like=True, frozen=True):
     parts: list[ServicePart] = []
     upto: ComparedUpTo = ComparedUpTo()
     ended: list[Publisher] = []
-    waited_us: int = 0
+    waited_us: Microseconds = 0
     is_streamed: bool = False
 
 

@@ -134,6 +134,22 @@ def test_the_former_connection_is_closed_after_a_bounded_time() -> None:
     play(story)
 
 
+def test_a_second_move_from_the_same_server_has_all_of_its_time() -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        await connector.connected()
+        scene.first.connections[0].send(Redirect(["second:1"]))
+        await asyncio.sleep(MOVE_SECONDS / 2)
+        scene.network.cut("client", "second")
+        await asyncio.sleep(MOVE_SECONDS / 4)
+        assert (connector.address, connector.is_moving) == ("second:1", True), "it went back, and moves again"
+        await asyncio.sleep(MOVE_SECONDS / 2)
+        assert connector.is_moving
+        await asyncio.sleep(MOVE_SECONDS / 2)
+        assert not connector.is_moving
+
+    play(story)
+
+
 def test_a_client_that_is_sent_on_before_it_has_moved_keeps_its_complete_connection() -> None:
     async def story(scene: Scene, connector: Connector) -> None:
         third = await ScriptedServer(scene.network, "third").start()

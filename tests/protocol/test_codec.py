@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.errors import MalformedFrame
+from slotreeve.model import publisher
 from slotreeve.model.loads import SlotLoad
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.publisher import Publisher
@@ -322,6 +323,15 @@ def decode_or_malformed(frame: bytes) -> None:
         (client.MOST_WANTS, lambda many: client.Subscribe([client.Want("s", client.Scope.ZONE)] * many)),
         (meta.MOST_KEYS, lambda many: meta.WatchConfigs({str(key): 0 for key in range(many)})),
         (lease.MOST_TAKEN, lambda many: lease.RegisterLeases([TERMS] * many)),
+        (lease.MOST_TAKEN, lambda many: lease.RenewLeases({str(service): [] for service in range(many)})),
+        (lease.MOST_TAKEN, lambda many: lease.RenewLeases({"s": [""] * many})),
+        (lease.MOST_TAKEN, lambda many: lease.EndLeases({str(service): [] for service in range(many)})),
+        (lease.MOST_TAKEN, lambda many: lease.EndLeases({"s": [""] * many})),
+        (publisher.MOST_PARTS, lambda many: client.Publish(0, [msgspec.structs.replace(RECORD, data=(b"",) * many)])),
+        (
+            publisher.MOST_PARTS,
+            lambda many: lease.RegisterLeases([msgspec.structs.replace(TERMS, data=(b"",) * many)]),
+        ),
     ],
 )
 def test_a_message_of_a_client_with_more_parts_than_any_of_ours_is_not_read(

@@ -45,10 +45,10 @@ def test_the_record_of_a_client_is_no_lease() -> None:
     [
         ("", 30.0, (), "is empty"),
         ("x" * (LONGEST_LEASE_ID + 1), 30.0, (), f"has {LONGEST_LEASE_ID + 1} characters"),
-        ("a", 0.9, (), "is 0.9 s; it must be from 1 to 86400 s"),
-        ("a", 86_401, (), "must be from 1"),
-        ("a", math.nan, (), "must be from 1"),
-        ("a", math.inf, (), "must be from 1"),
+        ("a", 0.9, (), "is 0.9 s; it must be a number from 1 to 86400"),
+        ("a", 86_401, (), "must be a number from 1"),
+        ("a", math.nan, (), "must be a number from 1"),
+        ("a", math.inf, (), "must be a number from 1"),
         ("a", 30.0, (b"x" * MAX_PAYLOAD_BYTES, b"y"), "too many"),
     ],
 )

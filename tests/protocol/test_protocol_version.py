@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import enum
 import json
+import types
 import typing
 from collections.abc import Callable
 from pathlib import Path
@@ -49,7 +50,8 @@ def _add(kind: typing.Any, found: dict[str, typing.Any]) -> None:
 def _text(hint: typing.Any) -> str:
     if not typing.get_args(hint):
         return getattr(hint, "__name__", str(hint))
-    name = getattr(typing.get_origin(hint), "__name__", str(typing.get_origin(hint)))
+    origin = types.UnionType if typing.get_origin(hint) is typing.Union else typing.get_origin(hint)
+    name = getattr(origin, "__name__", str(origin))
     return f"{name}[{', '.join(map(_text, typing.get_args(hint)))}]"
 
 

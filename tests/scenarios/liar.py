@@ -10,7 +10,7 @@ import msgspec
 from msgspec import inspect
 from slotreeve.ports import Message
 
-ODD_NUMBERS = (0, 1, -1, 2, 3, 7, 255, 256, 65_536, 2**31 - 1, -(2**31), 2**53, 2**62, -(2**62))
+ODD_NUMBERS = (0, 1, -1, 2, 3, 7, 255, 256, 65_536, 2**31 - 1, -(2**31), 2**53, 2**62, -(2**62), -(2**63), 2**64 - 1)
 ODD_FLOATS = (0.0, -0.0, 1.0, -1.0, 1e-300, 1e300, 5.0, float("inf"), float("-inf"), float("nan"))
 ODD_TEXTS = (
     "",
@@ -75,7 +75,7 @@ class Liar:
                 return rng.random() < 0.5
             case inspect.IntType():
                 low = info.ge if info.ge is not None else -(2**63)
-                high = info.le if info.le is not None else 2**63 - 1
+                high = info.le if info.le is not None else 2**64 - 1
                 return min(high, max(low, rng.choice(self._numbers)))
             case inspect.FloatType():
                 return rng.choice(ODD_FLOATS)

@@ -7,6 +7,7 @@ connections, so that no clock decides which record is newer (invariant I10).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 
@@ -14,6 +15,8 @@ MAX_PAYLOAD_BYTES = 1 << 20
 """Largest payload of one registration, in bytes: a registry holds where a provider is, not its data."""
 PART_BYTES = 5
 """Bytes that each further part of a payload takes beside its content, at most."""
+MOST_PARTS = 1 + MAX_PAYLOAD_BYTES // PART_BYTES
+"""Most parts of one payload. A record with more is refused before they are read."""
 MAX_REGISTER_ID_LENGTH = 1_024
 """Longest register id, in characters."""
 MAX_ZONE_LENGTH = 255
@@ -45,7 +48,7 @@ class Publisher(msgspec.Struct, array_like=True, frozen=True, gc=False):
     incarnation: int
     session: str
     zone: str
-    data: tuple[bytes, ...] | None
+    data: Annotated[tuple[bytes, ...], msgspec.Meta(max_length=MOST_PARTS)] | None
 
     @property
     def is_tombstone(self) -> bool:
