@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 import slotreeve_election_fle
-from slotreeve.errors import ConfigError
+from slotreeve.errors import ConfigError, StorageError
 from slotreeve.ports import Context, Election
 from slotreeve_conformance.election_directories import put
 from slotreeve_conformance.ensemble import Ensemble
@@ -158,3 +158,49 @@ def test_a_link_is_two_way_as_long_as_both_ends_hear_each_other() -> None:
     assert links.hears(0.2) == [2]
     links.left(2)
     assert links.hears(0.2) == []
+
+
+def test_a_directory_of_a_start_with_a_wrong_list_is_taken_for_the_right_one_until_an_election_took_place(
+    play: Play,
+) -> None:
+    directories: dict[str, dict[str, bytes]] = {}
+
+    async def misspelt(ensemble: Ensemble) -> None:
+        await ensemble.start("meta-1", "meta-2")
+        await asyncio.sleep(5.0)
+        assert ensemble.leading() == []
+        directories.update({name: dict(ensemble.storages[name].files) for name in ("meta-1", "meta-2")})
+
+    async def scenario(ensemble: Ensemble) -> None:
+        for name, files in directories.items():
+            put(ensemble, name, files)
+        await ensemble.start()
+        await ensemble.agreed(within_seconds=3.0)
+        for name in ensemble.names:
+            assert votes(ensemble, name)
+
+    async def later(ensemble: Ensemble) -> None:
+        await ensemble.start()
+        await ensemble.agreed()
+        directories.update({name: dict(ensemble.storages[name].files) for name in ("meta-1", "meta-2")})
+
+    async def refused(ensemble: Ensemble) -> None:
+        put(ensemble, "meta-1", directories["meta-1"])
+        with pytest.raises(StorageError, match="belongs to a cluster of meta-1, meta-2, meta-3, meta-4"):
+            await ensemble.start("meta-1")
+
+    play(misspelt, nodes=4)
+    play(scenario)
+    play(later, nodes=4)
+    play(refused)
+
+
+def test_other_files_in_a_new_directory_are_left_alone(play: Play) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        for name in ensemble.names:
+            put(ensemble, name, {"README": b"the state of a meta server"})
+        await ensemble.start()
+        await ensemble.agreed()
+        assert all(storage.files["README"] for storage in ensemble.storages.values())
+
+    play(scenario)

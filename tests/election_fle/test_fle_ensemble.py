@@ -48,6 +48,26 @@ def test_s62_s63_each_next_highest_takes_over(play: Play) -> None:
     play(scenario, nodes=7)
 
 
+@pytest.mark.parametrize("lease_ms", [100, 10_000])
+def test_leases_that_differ_give_no_two_leaders_at_once(play: Play, lease_ms: int) -> None:
+    def build(context: Context) -> Election:
+        other = {"lease_ms": lease_ms, "ping_interval_ms": 30} if context.node == "meta-3" else {}
+        return slotreeve_election_fle.build(FleOptions.model_validate({"data_dir": "data", **other}), context)
+
+    async def scenario(ensemble: Ensemble) -> None:
+        await ensemble.start()
+        assert await ensemble.agreed() == "meta-3"
+        await asyncio.sleep(1.0)
+        ensemble.network.partition(["meta-3"], ["meta-1", "meta-2"])
+        await asyncio.sleep(5.0)
+        (successor,) = ensemble.leading()
+        await ensemble.write(successor, "k", b"new")
+        ensemble.network.heal()
+        await ensemble.agreed()
+
+    play(scenario, build=build)
+
+
 def test_s65_a_restarted_member_rejoins_under_the_same_leader(play: Play) -> None:
     async def scenario(ensemble: Ensemble) -> None:
         await ensemble.start()

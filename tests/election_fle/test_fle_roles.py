@@ -48,7 +48,7 @@ from slotreeve_election_fle.quorum import Quorum
 from slotreeve_election_fle.timing import FleTiming
 from slotreeve_election_fle.vote import make_zxid
 from slotreeve_machines.driver import Started, Tick
-from slotreeve_machines.leadership import LeadershipChanged
+from slotreeve_machines.leadership import LeadershipChanged, Noted
 from slotreeve_machines.storage import MemoryStorage
 
 from tests.election_fle.durable import DurableLedger
@@ -73,8 +73,8 @@ class Nominated:
         self.role = Leading(3, QUORUM, self.ledger, self.promise, TIMING)
         list(self.role.step(Started(), 0.0))
 
-    def report(self, sid: int, accepted: int = 0, now: float = 0.0) -> list[RoleEffect]:
-        return list(self.role.step(FollowerReported(sid, FollowerInfo(1, accepted, True), True), now))
+    def report(self, sid: int, accepted: int = 0, now: float = 0.0, lease: float = 0.0) -> list[RoleEffect]:
+        return list(self.role.step(FollowerReported(sid, FollowerInfo(1, accepted, True, lease=lease), True), now))
 
     def receive(self, sid: int, message: RoleMessage, now: float = 0.0) -> list[RoleEffect]:
         return list(self.role.step(Received(sid, message), now))
@@ -173,7 +173,7 @@ def test_s81_without_acknowledgements_the_leader_gives_up() -> None:
 def test_s82_an_epoch_is_acknowledged_at_most_once() -> None:
     voter = ledger(7)
     first = Elected(voter)
-    assert sent(first.reported) == [FollowerInfo(1, 7, True, True)]
+    assert sent(first.reported) == [FollowerInfo(1, 7, True, True, TIMING.lease)]
     assert sent(first.receive(LeaderInfo(1, 7))) == [EpochAck(1, 7, False, 0, 0)]
     (over,) = Elected(voter, attempt=2).receive(LeaderInfo(2, 6))
     assert isinstance(over, RoleOver)
@@ -251,6 +251,19 @@ def test_r6_the_lease_counts_from_before_the_ping_was_sent() -> None:
     assert leader.role.valid_until == pytest.approx(10.1 + TIMING.lease)
     (over,) = leader.tick(10.7)
     assert over == RoleOver("lease expired: no quorum answered in time")
+
+
+@pytest.mark.parametrize(
+    ("lease", "counted"), [(0.0, 1.0), (TIMING.lease, 1.0), (TIMING.lease / 2, 0.5), (2 * TIMING.lease, 1.0)]
+)
+def test_r6_the_lease_is_no_longer_than_the_shortest_promise_of_a_follower(lease: float, counted: float) -> None:
+    leader = Nominated()
+    reported = leader.report(2, lease=lease)
+    assert any(isinstance(effect, Noted) for effect in reported) == (lease not in (0.0, TIMING.lease))
+    leader.establish(now=10.0)
+    assert leader.role.valid_until == 10.0 + counted * TIMING.lease
+    leader.report(2, now=10.0)
+    assert leader.role.valid_until == 10.0 + counted * TIMING.lease
 
 
 def test_a_bound_voter_holds_back_its_acknowledgement_until_the_promise_has_run_out() -> None:

@@ -18,7 +18,7 @@ from slotreeve_protocol.meta_messages import ConfigEntry, PutConfig, View
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_protocol.provided import MAX_KEY_LENGTH
 from slotreeve_servers.meta.arranging.table import KEY, CommittedView
-from slotreeve_servers.meta.configuration import MAX_VALUE_BYTES, PREFIX, ProvidedConfig
+from slotreeve_servers.meta.configuration import MAX_VALUE_BYTES, MOST_BYTES, PREFIX, ProvidedConfig
 from slotreeve_servers.meta.members.addresses import ELECTION_PORT_OFFSET, MetaAddresses
 from slotreeve_servers.meta.settings import MetaSettings
 from slotreeve_servers.meta.swap.shadow import Shadow
@@ -84,6 +84,33 @@ def test_configuration_of_exactly_the_largest_size_is_taken() -> None:
             PutConfig("k" * MAX_KEY_LENGTH, b"x" * MAX_VALUE_BYTES, None), 1
         )
         assert entry.version == 1
+
+    run(scenario)
+
+
+def test_configuration_may_not_grow_beyond_what_one_message_holds_but_orders_are_given_and_values_deleted() -> None:
+    async def scenario(_rng: random.Random) -> None:
+        configs = ProvidedConfig(ScriptedState())
+
+        async def put(key: str, value: bytes | None) -> None:
+            await configs.put(PutConfig(key, value, None), 1)
+
+        full = MOST_BYTES // MAX_VALUE_BYTES - 1
+        for number in range(full):
+            await put(f"k{number}", bytes(MAX_VALUE_BYTES))
+        left = MOST_BYTES - full * (MAX_VALUE_BYTES + 1) - sum(len(f"{PREFIX}k{number}") for number in range(full))
+        await put("last", bytes(left - len(f"{PREFIX}last") - 1))
+        with pytest.raises(ModelError, match=f"would have {MOST_BYTES + len(PREFIX) + 2} bytes"):
+            await put("k", b"")
+        await put("k0", bytes(MAX_VALUE_BYTES))
+        await put("k0", None)
+        await put("k", b"")
+        await put("k1", b"")
+        await put("k1", bytes(MAX_VALUE_BYTES))
+        with pytest.raises(ModelError, match="delete values"):
+            await put("k0", bytes(MAX_VALUE_BYTES))
+        await put(ORDERS_KEY, Orders(push_stopped=True).encode())
+        assert configs.orders.push_stopped
 
     run(scenario)
 

@@ -6,6 +6,7 @@ import math
 
 import pytest
 from msgspec.structs import replace
+from slotreeve.errors import FrameTooLarge
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
@@ -32,6 +33,7 @@ from slotreeve_protocol.meta_messages import (
     View,
     WatchConfigs,
 )
+from slotreeve_servers.node.outbox import MOST_COMPLAINTS
 from slotreeve_servers.session.clients.arrivals import AT_ONCE as ARRIVING_AT_ONCE
 from slotreeve_servers.session.clients.leases import HERD_LEASES, PINGS_PER_SECOND, RENEWALS
 from slotreeve_servers.session.core import (
@@ -316,6 +318,16 @@ def test_a_subscription_to_a_bare_name_is_ignored() -> None:
     wants = [Want("bare", Scope.ZONE), Want(SERVICE, Scope.ZONE)]
     deliver(scene.outbox, scene.core.handlers, scene.client("b"), Subscribe(wants))
     assert list(scene.core.interests.services) == [SERVICE]
+
+
+def test_that_the_configuration_cannot_be_read_is_told_some_times(caplog: pytest.LogCaptureFixture) -> None:
+    scene, leader = SessionScene(), a_peer("meta-1", Role.META)
+    for _ in range(50):
+        scene.core.lease_granted(leader, LeaseGranted(1, 5.0, None, configs=1))
+        scene.outbox.answer(None, FrameTooLarge("a frame of 37502017 bytes exceeds max_frame_bytes"), GetConfigs)
+    told = [record.getMessage() for record in caplog.records]
+    assert told[0].endswith("cannot be read from meta-1: a frame of 37502017 bytes exceeds max_frame_bytes")
+    assert len(told) == MOST_COMPLAINTS
 
 
 def test_configuration_of_another_era_counts_whatever_its_versions_and_that_of_a_former_one_no_more() -> None:

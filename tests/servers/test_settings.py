@@ -52,6 +52,12 @@ def test_every_mistake_is_told_at_once() -> None:
     assert "node.weight" in str(caught.value)
 
 
+def test_two_meta_servers_with_one_address_are_refused() -> None:
+    flags = {f"cluster.meta.{name}": "10.0.0.1:7710" for name in ("meta-1", "meta-2")}
+    with pytest.raises(ConfigError, match=r"meta-1 and meta-2 have one address, 10\.0\.0\.1:7710"):
+        load_settings(None, {}, flags)
+
+
 def test_a_lease_that_one_lost_heartbeat_would_end_is_refused() -> None:
     with pytest.raises(ConfigError, match="at least 3 x heartbeat_seconds"):
         load_settings(None, {}, {"meta.lease_seconds": "2"})

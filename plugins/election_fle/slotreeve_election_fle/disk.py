@@ -28,7 +28,7 @@ from slotreeve_election_fle.effects import (
 )
 from slotreeve_election_fle.entries import Entry
 from slotreeve_election_fle.frames import frame, read_frames, seal, unseal
-from slotreeve_election_fle.identity import Owner, bound_identity, check_identity, new_identity
+from slotreeve_election_fle.identity import Owner, bound_identity, check_identity, is_of, new_identity
 from slotreeve_election_fle.ledger import LedgerContent, last_epoch
 from slotreeve_election_fle.records import EpochsRecord, IdentityRecord, SnapshotRecord, TakingOverRecord
 
@@ -127,6 +127,8 @@ class Disk:
             held = identity = self._decode(IDENTITY, content, IdentityRecord, IDENTITY_REMEDY)
             if not identity.directory:
                 identity = bound_identity(identity, owner, rng)
+            if identity.is_new and not accepted_epoch and not identity.ensemble and not is_of(identity, owner):
+                identity = new_identity(owner, rng)  # it has promised nothing yet: the configuration was corrected
             check_identity(identity, owner, self._path(IDENTITY))
             if not identity.name:  # an earlier version made it, in which a new directory had a vote
                 is_new = not accepted_epoch
@@ -143,7 +145,7 @@ class Disk:
         self._generation = snapshot.generation
         entries = self._read_log()
         self._taking_over = self._read_taking_over()
-        others = set(self._storage.names()) - {self._log_name, TRIAL}
+        others = {name for name in self._storage.names() if _is_own(name)} - {self._log_name, TRIAL}
         epochs = self._read_epochs(is_new=not entries and not others)
         content = LedgerContent(epochs.accepted, epochs.current, snapshot.zxid, snapshot.chain, snapshot.items, entries)
         self._check_epochs(epochs, last_epoch(content))
@@ -222,3 +224,8 @@ class Disk:
             return msgspec.msgpack.decode(unseal(content, path, remedy), type=kind)
         except UNDECODABLE as error:
             raise StorageError(f"{path}: was written by something else ({error}); {remedy}") from None
+
+
+def _is_own(name: str) -> bool:
+    """Whether this is the name of a file of the election. Others may be there: a README, what a file system adds."""
+    return name in (EPOCHS, SNAPSHOT, IDENTITY, TAKING_OVER) or name.startswith(LOG_PREFIX)

@@ -137,7 +137,8 @@ class Following:
     def _report(self, now: float) -> Iterator[RoleEffect]:
         self.stage = FollowerStage.REPORTED
         self._gives_up_at = now + self._timing.handshake
-        yield Send(self.leader, FollowerInfo(self._attempt, self._ledger.accepted_epoch, self.voting, True))
+        accepted, lease = self._ledger.accepted_epoch, self._timing.lease
+        yield Send(self.leader, FollowerInfo(self._attempt, accepted, self.voting, True, lease))
 
     def _epoch_proposed(self, info: LeaderInfo, now: float) -> Iterator[RoleEffect]:
         self.epoch = info.epoch

@@ -260,6 +260,11 @@ def bound_identity(unbound: IdentityRecord, owner: Owner, rng: random.Random) ->
     return msgspec.structs.replace(new, may_vote=True, is_new=False, ensemble=unbound.ensemble)
 
 
+def is_of(held: IdentityRecord, owner: Owner) -> bool:
+    """Whether a directory belongs to this server, and was made for the ensemble that is configured."""
+    return (held.name, held.members, held.weighing) == (owner.name, list(owner.members), owner.weighing)
+
+
 def check_identity(held: IdentityRecord, owner: Owner, path: str) -> None:
     """Check that a directory belongs to this server, and was made for the ensemble that is configured. ``path``: its
     file, for messages.

@@ -82,7 +82,7 @@ class Leading:
         self._quorum = quorum
         self._ledger = ledger
         self._promise = promise
-        self._timing = timing
+        self._timing, self._lease = timing, timing.lease
         self._proposal = EpochProposal(sid, quorum, ledger.accepted_epoch) if proposal is None else proposal
         self.followers = self._learners = Learners(sid, quorum)
         self._phase_ends = 0.0
@@ -105,7 +105,7 @@ class Leading:
     def valid_until(self) -> float:
         """The end of the lease, until which the leader may act on its own; 0 before it is established, infinity where
         it is a quorum by itself."""
-        return self._renewed + self._timing.lease if self.is_established and self._renewed is not None else 0.0
+        return self._renewed + self._lease if self.is_established and self._renewed is not None else 0.0
 
     @property
     def deadline(self) -> float:
@@ -216,6 +216,13 @@ class Leading:
         self._learners.add(
             Learner(sid, info.attempt, counts, is_voter and not (counts and report.is_admitted), paced=info.paced)
         )
+        if counts and info.lease and info.lease != self._timing.lease:
+            # During a rolling change of the option: a promise may be shorter than this server's own lease.
+            self._lease = min(self._lease, info.lease)
+            yield Noted(
+                f"election.fle.lease_ms is {1000 * info.lease:g} at server {sid} and {1000 * self._timing.lease:g} "
+                f"here; this leader counts with {1000 * self._lease:g}; make them equal"
+            )
         if self.phase is Phase.GATHERING:
             if counts:
                 self._proposal.report(sid, info.accepted_epoch)
@@ -331,7 +338,7 @@ class Leading:
         """Once a quorum holds the history all of it is committed, and the leader serves."""
         if self.phase is not Phase.SYNCING or not self._learners.is_quorum():
             return
-        if self._renewed is None or now - self._renewed > self._timing.lease / 2:
+        if self._renewed is None or now - self._renewed > self._lease / 2:
             self._next_ping = now  # the disks took so long that the lease has to be renewed before it is used
             return
         self.phase = Phase.ESTABLISHED
@@ -381,7 +388,7 @@ class Leading:
         self._ping_number += 1
         self._pings[self._ping_number] = now
         self._next_ping = now + self._timing.ping
-        oldest = now - self._timing.lease
+        oldest = now - self._lease
         self._pings = {number: sent for number, sent in self._pings.items() if sent >= oldest}
         for learner in self._learners.at_stage():
             is_active = learner.stage is LearnerStage.ACTIVE

@@ -74,12 +74,15 @@ class FollowerInfo(msgspec.Struct, array_like=True, frozen=True, tag=4):
     Attributes:
         voting: the sender's votes and acknowledgements count.
         paced: it answers numbered parts of the history with SyncProgress.
+        lease: the lease in seconds for which it promises to help no other server, by its own configuration; 0 from an
+            earlier version.
     """
 
     attempt: int
     accepted_epoch: int
     voting: bool
     paced: bool = False
+    lease: float = 0.0
 
 
 class LeaderInfo(msgspec.Struct, array_like=True, frozen=True, tag=5):

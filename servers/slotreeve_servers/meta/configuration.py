@@ -16,6 +16,9 @@ log = logging.getLogger("slotreeve.configuration")
 
 PREFIX = "config/"
 MAX_VALUE_BYTES = 256 * 1024
+MOST_BYTES = 15 * 1024 * 1024
+"""As much as all entries may have together, with their keys and those of deleted ones: a session server that starts
+gets them in one message, and the smallest frame that a transport may be set to holds 16 MiB."""
 _GONE, _THERE = b"\x00", b"\x01"
 
 
@@ -71,7 +74,8 @@ class ProvidedConfig:
         """Write one entry; returns it once it is durable.
 
         Raises:
-            ModelError: the key is blank or too long, the value too large, or a live setting out of its bounds.
+            ModelError: the key is blank or too long, the value or all of them together too large, or a live setting
+                out of its bounds.
             NotLeader, StaleTerm, VersionConflict: as the meta state's write.
         """
         check_config_key(message.key)
@@ -79,9 +83,25 @@ class ProvidedConfig:
             raise ModelError(f"{message.key}: {len(message.value)} bytes are too many; {MAX_VALUE_BYTES} is the limit")
         if message.key == SETTINGS_KEY:
             check_settings_change(self.live_settings.value, message.value)
+        elif message.key != ORDERS_KEY:  # orders are given whatever else there is
+            self._check_room(message.key, message.value)
         stored = _GONE if message.value is None else _THERE + message.value
         version = await self._state.write(PREFIX + message.key, stored, message.expected_version, term)
         return ConfigEntry(message.key, message.value, version)
+
+    def _check_room(self, key: str, value: bytes | None) -> None:
+        sizes = {
+            name: len(name) + len(stored.value)
+            for name in self._state.keys()  # noqa: SIM118 - not a mapping
+            if name.startswith(PREFIX) and (stored := self._state.read(name)) is not None
+        }
+        had, needed = sizes.get(PREFIX + key, 0), len(PREFIX + key) + 1 + len(value or b"")
+        total = sum(sizes.values()) - had + needed
+        if needed > had and total > MOST_BYTES:
+            raise ModelError(
+                f"{key}: the provided configuration would have {total} bytes; all values and keys together, those of "
+                f"deleted ones included, may have {MOST_BYTES}: delete values that nobody needs"
+            )
 
     @staticmethod
     def entry_of(name: str, stored: Versioned) -> ConfigEntry | None:

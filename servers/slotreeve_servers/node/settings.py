@@ -29,6 +29,16 @@ class ClusterSettings(Section):
         description="Advertised address of every meta server, by name.",
     )
 
+    @field_validator("meta")
+    @classmethod
+    def _check_addresses(cls, meta: dict[str, str]) -> dict[str, str]:
+        by_address: dict[str, str] = {}
+        for name, address in meta.items():
+            other = by_address.setdefault(address, name)
+            if other != name:
+                raise ValueError(f"{other} and {name} have one address, {address}; each meta server needs its own")
+        return meta
+
 
 class NodeSettings(Section):
     """What is particular to this process."""

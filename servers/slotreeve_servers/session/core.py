@@ -401,6 +401,9 @@ class SessionCore:
         def answered(reply: Message | None, error: Exception | None) -> None:
             if isinstance(reply, Configs) and era == self.membership.view.era:
                 self._follow_orders(self._configs.load(reply.entries))
+            elif error is not None:
+                text = "the provided configuration, and the orders in it, cannot be read from %s: %s"
+                leader.complain(log, text, leader, error)
 
         self._outbox.ask(leader, GetConfigs(""), answered, CONFIG_TIMEOUT_SECONDS)
 
