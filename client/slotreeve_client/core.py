@@ -358,7 +358,9 @@ class ClientCore:
         key = (push.data_info_id, push.scope)
         watched = self.services.by_key.get(key)
         if watched is None:
-            return  # the user has unsubscribed
+            # The user has unsubscribed. That has crossed the push, or was said to another server, which has died.
+            self._send(Unsubscribe(*key))
+            return
         is_step = bool(push.changed or push.removed or push.more or watched.copy.parts)
         newer = watched.apply(push)
         if watched.has_instances:

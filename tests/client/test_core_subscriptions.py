@@ -52,6 +52,18 @@ def test_subscriptions_of_one_service_share_a_copy_and_one_subscribe() -> None:
     assert first_seen == [first]
 
 
+def test_a_server_that_pushes_what_nobody_watches_any_more_is_told_so() -> None:
+    shell = Shell()
+    shell.connect(1)
+    subscription = shell.subscribe("a")
+    shell.core.received(push([provider("p")], 7))
+    shell.core.connected("s@2")
+    subscription.unsubscribe()
+    shell.connect(1)
+    shell.core.received(push([], 8))
+    assert shell.sent() == [Unsubscribe(A, Scope.DATA_CENTER)]
+
+
 def test_a_subscription_that_is_not_taken_ends_with_the_reason_and_can_be_made_again() -> None:
     shell = Shell()
     shell.connect(1)
