@@ -23,7 +23,7 @@ from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.meta_messages import ElectionIs, GetElection, SwapOrder, SwapStep
 from slotreeve_servers.launch import ConfiguredElections, Launcher
 from slotreeve_servers.meta.swap.beside import ABANDON_SECONDS, NO_BACK_ENDS, BackEndsBeside
-from slotreeve_servers.meta.swap.election_in_use import GoingOver
+from slotreeve_servers.meta.swap.election_in_use import UNFINISHED_SECONDS, GoingOver
 from slotreeve_servers.meta.swap.swap_record import KEY, SwapRecord
 from slotreeve_servers.meta.swap.swap_requests import SwapRequests
 from slotreeve_servers.node.other_meta_servers import OtherMetaServers
@@ -67,10 +67,25 @@ def test_a_server_without_options_for_the_election_in_use_gives_up() -> None:
 def test_a_server_that_starts_with_an_unfinished_copy_gives_up() -> None:
     async def story(scene: Scene) -> None:
         scene.old.state.store(KEY, SwapRecord("lineage", 1, "old", "new", False).encode())
+        assert not scene.election.leadership().leading
+        await asyncio.sleep(UNFINISHED_SECONDS + 1)
         assert "start with election.use = 'new'" in str(scene.supervisor.given_up.result())
         assert not scene.election.leadership().leading
         with pytest.raises(GoingOver):
             await scene.election.write("view", b"1", None, 7)
+
+    play(story)
+
+
+def test_a_server_that_missed_a_swap_goes_on_while_the_cluster_swaps_back() -> None:
+    async def story(scene: Scene) -> None:
+        scene.old.state.store(KEY, SwapRecord("lineage", 2, "old", "new", False, 7).encode())
+        await asyncio.sleep(UNFINISHED_SECONDS / 2)
+        assert not scene.election.leadership().leading
+        scene.old.state.store(KEY, SwapRecord("lineage", 2, "old", "new", True, 7).encode())
+        assert scene.election.leadership().leading
+        await asyncio.sleep(2 * UNFINISHED_SECONDS)
+        assert not scene.supervisor.given_up.done()
 
     play(story)
 
@@ -81,6 +96,7 @@ def test_before_there_is_a_leader_a_copy_that_looks_unfinished_may_be_finished()
     async def story(scene: Scene) -> None:
         scene.old.current = Leadership(None, 0, False, 0.0, "no leader yet")
         scene.old.state.store(KEY, SwapRecord("lineage", 0, "old", "new", False, 7).encode())
+        await asyncio.sleep(5 * UNFINISHED_SECONDS)
         assert not scene.supervisor.given_up.done()
         assert not scene.election.leadership().leading
         scene.old.state.store(KEY, SwapRecord("lineage", 1, "old", "new", True, 7).encode())

@@ -24,6 +24,8 @@ log = logging.getLogger("slotreeve.swap")
 POLL_SECONDS = 0.01
 AGAIN_SECONDS = 1.0
 """A swap that could not be confirmed is confirmed after this time."""
+UNFINISHED_SECONDS = 10.0
+"""A copy that a leader has not confirmed for so long is not under way: its swap has failed."""
 
 
 class GoingOver(NotLeader):
@@ -72,7 +74,8 @@ class ElectionInUse:
         self._last: tuple[str | None, int, bool] = (None, 0, False)
         self._agreed_generation = 0
         self._refused_term = 0
-        self._is_stopped = self._has_warned = False
+        self._is_stopped = False
+        self._unfinished: SwapRecord | None = None
         self.unsure_term = self.writes_under_way = 0
 
     # --- Election ----------------------------------------------------------------------------------------------------
@@ -216,17 +219,26 @@ class ElectionInUse:
                 self._found_unfinished(back_end, record)
 
     def _found_unfinished(self, back_end: BackEnd, record: SwapRecord) -> None:
-        """Before there is a leader, a back-end may not have read all that is stored: what was read may be older than
-        the end of the copy."""
+        """A copy may be under way: before there is a leader, a back-end may not have read all that is stored, and this
+        node may have missed the swap that goes back. Meanwhile it takes nobody for the leader, and asks the others."""
+        if record == self._unfinished:
+            return
+        self._unfinished = record
         found = (
             f"the store of {back_end.name!r} holds an unfinished copy of the meta state of {record.came_from!r}; start "
             f"with election.use = {record.came_from!r}, which knows whether the swap was completed"
         )
-        if back_end.election.leadership().leader is not None:
-            self._supervisor.give_up(ConfigError(f"election.use: {found}"))
-        elif not self._has_warned:
-            self._has_warned = True
-            log.warning("as far as is known before there is a leader in %s: %s", back_end.name, found)
+        log.warning("as far as is known now: %s", found)
+        self._supervisor.once("an unfinished copy", partial(self._wait_for_its_end, back_end, record, found))
+
+    async def _wait_for_its_end(self, back_end: BackEnd, record: SwapRecord, found: str) -> None:
+        while back_end is self.back_end and back_end.record == record and not self._is_stopped:
+            has_leader = back_end.election.leadership().leader is not None
+            await self._clock.sleep(UNFINISHED_SECONDS)
+            is_same = back_end is self.back_end and back_end.record == record and self._going_to is None
+            if is_same and has_leader and not self._is_in_force and not self._is_stopped:
+                self._supervisor.give_up(ConfigError(f"election.use: {found}"))
+                return
 
     async def _confirm(self, back_end: BackEnd, record: SwapRecord) -> None:
         """The fence is written: from now on this back-end is in force for a server that starts with it, too."""
