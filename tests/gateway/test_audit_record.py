@@ -185,7 +185,7 @@ def test_only_gateways_tell_of_denials_and_not_without_bound(tmp_path: Path) -> 
         with pytest.raises(ClientError, match="not that of a gateway"):
             await ask_any(*cluster.asking("night-tool"), forged)
         with pytest.raises(ClientError, match="expected at most"):
-            await ask_any(*cluster.asking("gateway-1"), NoteDenials("gateway-1", forged.denied * 1_000))
+            await ask_any(*cluster.asking("gateway-1"), NoteDenials("gateway-1", forged.denied * 500))
         await ask_any(*cluster.asking("gateway-1"), forged)
         told = await cluster.record("denied")
         assert [len(event.reason or "") for event in told if event.member == "gateway-1"] == [200]
