@@ -433,14 +433,16 @@ def test_a_lost_vote_stays_lost_over_a_restart_until_it_is_regained() -> None:
 
 def test_a_directory_of_other_members_is_refused_and_says_how_to_change_them() -> None:
     storage = MemoryStorage()
-    Known(storage)
+    known = Known(storage)
+    known.save(known.identity.regain_vote(1))
     with pytest.raises(StorageError, match=r"var/meta-1/identity: .*meta-1, meta-2, meta-3.*names meta-1, meta-9"):
         Known(storage, members=["meta-1", "meta-9"])
 
 
 def test_a_directory_of_other_weights_is_refused_and_says_how_to_change_them() -> None:
     storage = MemoryStorage()
-    Known(storage)
+    known = Known(storage)
+    known.save(known.identity.regain_vote(1))
     with pytest.raises(StorageError, match=r"var/meta-1/identity: .*weighed equally.*make it meta-1=2; to change them"):
         Known(storage, weighing="meta-1=2")
 
