@@ -326,3 +326,19 @@ def test_a_process_that_cannot_open_directories_says_so(play: Play) -> None:
             election.left_directory("left")
 
     play(scenario)
+
+
+def test_a_copy_of_the_forced_directory_that_is_put_there_once_more_is_admitted_again(play: Play) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        directory = forced((await lose_all_but_the_first(ensemble))["meta-1"])
+        await begin_anew(ensemble, directory, *ensemble.names)
+        await ensemble.write(await ensemble.agreed(), "k0", b"after")
+        await asyncio.sleep(0.5)
+        ensemble.kill("meta-1")
+        await begin_anew(ensemble, directory, "meta-1")
+        await ensemble.agreed()
+        await asyncio.sleep(1.0)
+        assert votes(ensemble, "meta-1")
+        assert read(ensemble, "meta-1", "k0") == b"after"
+
+    play(scenario)

@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 import pytest
+import slotreeve_election_fle
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.errors import MalformedFrame, StorageError
 from slotreeve.model.nodes import Role
-from slotreeve.ports import Connection, Hello, Message
+from slotreeve.ports import Connection, Context, Election, Hello, Message
 from slotreeve_conformance.ensemble import Ensemble
 from slotreeve_conformance.virtual_time import VirtualClock
+from slotreeve_election_fle import FleOptions
 from slotreeve_election_fle.connections import MOST_STRANGERS
 from slotreeve_election_fle.disk import IDENTITY, Disk
 from slotreeve_election_fle.effects import SaveIdentity
@@ -362,10 +364,14 @@ def test_who_has_met_this_server_with_none_of_its_directories_is_of_another_clus
     assert server.is_foreign(0, peer) == (is_foreign and has_vote)
 
 
+@pytest.mark.parametrize("recovers", [False, True], ids=["usual", "recover_lost_votes"])
 @pytest.mark.parametrize("others", [["meta-1", "meta-3"], ["meta-3"], ["meta-1"]], ids=", ".join)
 def test_the_directory_of_a_namesake_in_another_cluster_brings_nothing_of_it(
-    play: Play, others: list[str], caplog: pytest.LogCaptureFixture
+    play: Play, others: list[str], recovers: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
+    def build(context: Context) -> Election:
+        return slotreeve_election_fle.build(FleOptions(data_dir="data", recover_lost_votes=recovers), context)
+
     foreign: dict[str, bytes] = {}
 
     async def elsewhere(ensemble: Ensemble) -> None:
@@ -402,7 +408,7 @@ def test_the_directory_of_a_namesake_in_another_cluster_brings_nothing_of_it(
             assert held.value == b"prod"
 
     play(elsewhere, seed=2)
-    play(scenario)
+    play(scenario, build=build)
 
 
 def test_only_so_many_replaced_directories_are_remembered() -> None:

@@ -181,7 +181,9 @@ class FleElection:
             self._driver.take(ResignAsked())
             await asyncio.wait([resigned], timeout=RESIGN_SECONDS)
             if not resigned.done():
-                self._stand_aside(f"this server resigned, and its disk has not taken a write for {RESIGN_SECONDS:g} s")
+                self._stand_aside(
+                    f"this server resigned, and a write under way was not done within {RESIGN_SECONDS:g} s"
+                )
 
     async def stop(self) -> None:
         """Resign and stop taking part. Idempotent."""

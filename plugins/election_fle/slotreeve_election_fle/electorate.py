@@ -66,11 +66,10 @@ class Electorate:
             yield from joined
             for other in self._peers:  # they may be of another ensemble
                 yield HangUp(other, "this server has joined an ensemble, and greets again")
-        is_foreign = self._identity.is_foreign(self._sid, peer)
-        self._peers.greeted(sid, peer, is_voter and not is_foreign and self._identity.trusts(sid, peer))
+        self._peers.greeted(sid, peer, is_voter and self._identity.trusts(sid, peer))
         if self._peers.trusts(sid):
             yield from self._learn(sid, peer, is_leading)
-        elif is_voter and is_foreign:
+        elif is_voter and self._peers.is_foreign(sid):
             yield Noted(
                 f"server {sid} knows this server by another data directory: the directory of one of the two is of "
                 "another cluster, or of a former one, and neither counts the votes of the other; start that one with "
@@ -113,7 +112,7 @@ class Electorate:
         """A server without a vote follows this one, the leader of ``epoch``. Let the others know that no earlier
         directory of it counts any more."""
         peer = self._peers.greeting(sid)
-        if peer is None or self._peers.trusts(sid):
+        if peer is None or self._peers.trusts(sid) or self._peers.is_foreign(sid):
             return
         self._admissions[sid] = attempt
         if not self._identity.knows(sid, peer.directory) and (vacated := self._identity.vacate(sid, epoch)):

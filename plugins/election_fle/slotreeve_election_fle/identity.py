@@ -144,10 +144,15 @@ class Identity:
 
     def is_foreign(self, own_sid: int, peer: Greeting) -> bool:
         """Whether the peer has met this server, ``own_sid``, with other directories, and with none that it has or had:
-        its own one is of another cluster whose servers have the same names, or of one that was here before."""
+        its own one is of another cluster whose servers have the same names, or of one that was here before.
+
+        Only a directory that an election or a leader gave a vote knows: a copy of one that was made the beginning of an
+        ensemble may be put in the place of another.
+        """
         known, own = peer.known.get(own_sid, NOTHING_KNOWN), self._held.peers.get(own_sid, NOTHING_KNOWN)
         ours = {self._held.directory, *own.former}
-        return self.may_vote and bool(known.directory) and ours.isdisjoint({known.directory, *known.former})
+        is_admitted = self.may_vote and self._held.admitted_term > 0
+        return is_admitted and bool(known.directory) and ours.isdisjoint({known.directory, *known.former})
 
     def trusts(self, sid: int, peer: Greeting) -> bool:
         """Whether the peer has a vote, and still the promises that it gave."""

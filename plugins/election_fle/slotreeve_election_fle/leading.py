@@ -48,6 +48,9 @@ from slotreeve_election_fle.synchronise import HistoryTransfer
 from slotreeve_election_fle.timing import FleTiming
 from slotreeve_election_fle.vote import State
 
+PINGS_IN_A_LEASE = 3
+"""At least so many, as the options demand of one server; followers may have a shorter lease."""
+
 
 class Phase(IntEnum):
     """How far a nominated leader has come."""
@@ -126,7 +129,7 @@ class Leading:
         """
         match event:
             case Started():
-                self._next_ping = now + self._timing.ping
+                self._next_ping = now + min(self._timing.ping, self._lease / PINGS_IN_A_LEASE)
                 self._enter(Phase.GATHERING, now)
                 yield from self._settle_epoch(now)
             case StillWriting():
@@ -387,7 +390,7 @@ class Leading:
     def _ping(self, now: float) -> Iterator[RoleEffect]:
         self._ping_number += 1
         self._pings[self._ping_number] = now
-        self._next_ping = now + self._timing.ping
+        self._next_ping = now + min(self._timing.ping, self._lease / PINGS_IN_A_LEASE)
         oldest = now - self._lease
         self._pings = {number: sent for number, sent in self._pings.items() if sent >= oldest}
         for learner in self._learners.at_stage():

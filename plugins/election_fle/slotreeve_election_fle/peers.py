@@ -22,6 +22,7 @@ class GreetedPeers:
         self._others = quorum.candidates - {sid}
         self._greetings: dict[int, Greeting] = {}
         self._trusted: dict[int, bool] = {}
+        self._foreign: set[int] = set()
         self.seen_epoch = 0
 
     def __contains__(self, sid: int) -> bool:
@@ -31,14 +32,19 @@ class GreetedPeers:
         return iter(self._greetings)
 
     def greeted(self, sid: int, greeting: Greeting, trusted: bool) -> None:
-        """A peer's greeting was accepted; ``trusted``: it is a voter and still has its promises."""
+        """A peer's greeting was accepted; ``trusted``: it is a voter and still has its promises, if its directory is of
+        this cluster."""
         self._greetings[sid] = greeting
-        self._trusted[sid] = trusted
+        self._foreign.discard(sid)
+        if self._identity.is_foreign(self._sid, greeting):
+            self._foreign.add(sid)
+        self._trusted[sid] = trusted and sid not in self._foreign
 
     def left(self, sid: int) -> None:
         """The connection to a peer has ended."""
         self._greetings.pop(sid, None)
         self._trusted.pop(sid, None)
+        self._foreign.discard(sid)
 
     def greeting(self, sid: int) -> Greeting | None:
         """What a peer reported of itself last."""
@@ -47,6 +53,10 @@ class GreetedPeers:
     def is_voter(self, sid: int) -> bool:
         """Whether the peer is a voter, though its votes may not count."""
         return sid in self._voters()
+
+    def is_foreign(self, sid: int) -> bool:
+        """Whether the peer's directory is of another cluster: it is not counted, and not admitted."""
+        return sid in self._foreign
 
     def trusts(self, sid: int) -> bool:
         """Whether the peer is a voter that still has its promises."""
@@ -68,7 +78,9 @@ class GreetedPeers:
     def is_complete(self) -> bool:
         """So many voters are connected that votes count that do not otherwise: all of them, and all have new
         directories, or an operator wants those to count that have lost theirs."""
-        return self._is_beginning or (self._allowance.recovers and self._greetings.keys() >= self._others)
+        return self._is_beginning or (
+            self._allowance.recovers and self._greetings.keys() - self._foreign >= self._others
+        )
 
     @property
     def _is_beginning(self) -> bool:
