@@ -119,6 +119,40 @@ async def test_a_cluster_whose_database_was_set_back_waits_for_the_operator_and_
 
 
 @simulated
+async def test_a_session_server_of_a_former_cluster_that_comes_back_moves_no_slot_and_loses_no_lease(
+    rng: random.Random,
+) -> None:
+    async with SimulatedCluster(rng, meta=3, data=4, session=2) as cluster:
+        for name in ("data-1", "data-2"):
+            cluster.kill(name)
+            await cluster.ready(60)
+            await cluster.start(name)
+            await cluster.ready(60)
+        former = cluster.views()[0]
+        others = [name for name in cluster.names if name != "session-2"]
+        cluster.network.partition(["session-2"], others)
+        for name in others:
+            cluster.kill(name)
+            cluster.wipe(name)
+        for name in others:
+            await cluster.start(name)
+        await asyncio.sleep(20)
+        before = cluster.session("session-1").view
+        assert before.revision < former.revision
+        client = cluster.client("session-1")
+        leases = [Lease(f"com.example.w-{n}", f"w-{n}", (b"1",), ttl_seconds=3600) for n in range(100)]
+        assert not (await client.leases.register_many(leases)).unanswered
+        cluster.network.heal()
+        await cluster.until(lambda: cluster.views()[0].revision > former.revision, "there is a newer view", 60)
+        await cluster.ready(60)
+        asked = {lease.service: [lease.lease_id] for lease in leases}
+        found = await client.leases.renew_many(asked)
+        assert (found.unknown, found.unanswered) == ({}, {})
+        leaders = [row.leader for row in cluster.views()[0].table.slots]
+        assert leaders == [row.leader for row in before.table.slots]
+
+
+@simulated
 async def test_leases_outlive_the_meta_state(rng: random.Random) -> None:
     async with SimulatedCluster(rng, meta=3, data=3, session=1) as cluster:
         client = cluster.client()

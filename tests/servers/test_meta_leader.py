@@ -94,7 +94,7 @@ def test_members_with_a_newer_view_are_led_on_from_above_their_numbers_under_new
     assert [slot.leader for slot in after.table.slots] == [slot.leader for slot in before.table.slots]
 
 
-@pytest.mark.parametrize("has", [(1 << 60, 1), (5, 1 << 60)])
+@pytest.mark.parametrize("has", [(1 << 60, 1), (5, 1 << 60), (5, 1 << 31)])
 def test_a_member_that_claims_impossible_numbers_changes_nothing(has: tuple[int, int]) -> None:
     scene = Scene()
     before = scene.cluster("data-1", "data-2", "session-1")

@@ -38,7 +38,14 @@ from slotreeve_protocol.meta_messages import (
 from slotreeve_servers.meta.arranging.arranger import Arranger, PlannedTable, rest_of_way, resumed, without_replaced
 from slotreeve_servers.meta.arranging.first_assignment import FirstAssignment
 from slotreeve_servers.meta.arranging.loads import NO_LOADS, KnownLoads
-from slotreeve_servers.meta.arranging.next_table import NextTable, Situation, UncleanTables, next_table, table_above
+from slotreeve_servers.meta.arranging.next_table import (
+    NextTable,
+    Situation,
+    UncleanTables,
+    has_living_leader,
+    next_table,
+    table_above,
+)
 from slotreeve_servers.meta.arranging.table import CommittedView
 from slotreeve_servers.meta.configuration import ProvidedConfig
 from slotreeve_servers.meta.effects import MetaOutbox
@@ -366,6 +373,8 @@ class MetaCore:
         is counted from the older state on."""
         having = self._heartbeats.having_newer(old.revision)
         known = self._newest_view.above(newest, old, having, self._peers)
+        if known is not None and not has_living_leader(known, now.data) and has_living_leader(old, now.data):
+            known = old  # the other one is of another cluster: its servers have gone, and those that live have copies
         found = table_above(self._arranger, replace(now, view=known), newest) if known is not None else None
         if found is None or known is None:
             return

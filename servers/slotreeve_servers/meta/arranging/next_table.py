@@ -146,6 +146,12 @@ def _demotions(old: SlotTable, before: SlotTable) -> Iterator[Move]:
                 yield Move(row.id, "drop", name, None, f"{name} was started again")
 
 
+def has_living_leader(view: View, data: Sequence[Node]) -> bool:
+    """Whether a process that leads a slot in ``view`` is among the data servers that live."""
+    led, live = {row.leader for row in view.table.slots}, {node.process_id for node in data}
+    return any(node.name in led and node.process_id in live for node in view.data)
+
+
 def table_above(arranger: Arranger, now: Situation, newest: Newest) -> NextTable | None:
     """The table to go on with where members have newer numbers than the meta state: it was set back, or is a new one.
     None while there is none.

@@ -14,6 +14,8 @@ from slotreeve_servers.meta.arranging.copy_steps import CopyReport
 
 UNBELIEVABLE = 1 << 53
 """No cluster commits so many views. A server that claims to have one is wrong, and must not use the numbers up."""
+UNBELIEVABLE_EPOCH = 1 << 31
+"""Nor so many tables. An epoch is the upper half of the versions of services, which have 64 bits."""
 
 
 class Newest(NamedTuple):
@@ -23,6 +25,11 @@ class Newest(NamedTuple):
     name: str
     revision: int
     epoch: int
+
+
+def is_believed(revision: int, epoch: int) -> bool:
+    """Whether a server may have a view of this revision, with a table of this epoch."""
+    return revision < UNBELIEVABLE and epoch < UNBELIEVABLE_EPOCH
 
 
 class LastHeartbeats:
@@ -60,7 +67,7 @@ class LastHeartbeats:
         newest = Newest("", 0, 0)
         for name, heartbeat in self._last.items():
             revision, epoch = heartbeat.revision, heartbeat.table_epoch
-            if max(revision, epoch) < UNBELIEVABLE and (revision > newest.revision or epoch > newest.epoch):
+            if is_believed(revision, epoch) and (revision > newest.revision or epoch > newest.epoch):
                 newest = Newest(name, max(revision, newest.revision), max(epoch, newest.epoch))
         return newest
 

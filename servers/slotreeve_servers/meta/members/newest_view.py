@@ -8,7 +8,7 @@ from slotreeve.model.nodes import Node
 from slotreeve.ports import Message
 from slotreeve_protocol.meta_messages import GetNewerView, View
 
-from slotreeve_servers.meta.members.heartbeats import Newest
+from slotreeve_servers.meta.members.heartbeats import Newest, is_believed
 from slotreeve_servers.meta.members.leases import Leases
 from slotreeve_servers.node.outbox import Outbox, Peer
 
@@ -56,7 +56,7 @@ class NewestView:
         def answered(reply: Message | None, error: Exception | None) -> None:
             if self._newest is newest:
                 self._is_open = False
-                if isinstance(reply, View):
+                if isinstance(reply, View) and is_believed(reply.revision, reply.table.epoch):
                     self._view = reply
                     self._leases.expect([*reply.data, *reply.sessions], self._outbox.attended())
                 self._answered()
