@@ -49,9 +49,9 @@ LONGEST_GREETING_BYTES = 16 * 1024
 CLOSE_GRACE_SECONDS = 1.0
 """A closed connection may send its queue for so long."""
 SERVERS = frozenset({Role.META, Role.DATA, Role.SESSION})
-FROM_A_CLIENT_BYTES = 6 * 1024 * 1024
-"""Largest packet of a process that is no server: it sends none that is larger (a client of version 0.1.0 sends as many
-leases as 4 MiB hold, and one more). A larger one of small parts would take a server more than a second."""
+FROM_A_CLIENT_BYTES = 8 * 1024 * 1024
+"""Largest packet of a process that is no server: it sends none that is larger, not even a thousand subscriptions with
+the longest names. A larger one of small parts would take a server seconds."""
 
 
 class _State(Enum):

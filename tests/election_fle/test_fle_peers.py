@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from slotreeve.errors import MalformedFrame, StorageError
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Context, Election, Hello, Message
+from slotreeve_conformance.election_backend import Wires
 from slotreeve_conformance.ensemble import Ensemble
-from slotreeve_conformance.virtual_time import VirtualClock
+from slotreeve_conformance.virtual_time import VirtualClock, run
 from slotreeve_election_fle import FleOptions
 from slotreeve_election_fle.connections import MOST_STRANGERS
 from slotreeve_election_fle.disk import IDENTITY, Disk
@@ -34,6 +35,8 @@ from slotreeve_election_fle.records import PeerRecord
 from slotreeve_election_fle.vote import NOBODY, State, Vote
 from slotreeve_machines.storage import MemoryStorage
 from slotreeve_protocol.general_messages import Done, Opaque
+
+from tests.election_fle.conftest import build
 
 Play = Callable[..., None]
 MEMBERS = ["meta-1", "meta-2", "meta-3"]
@@ -369,7 +372,7 @@ def test_who_has_met_this_server_with_none_of_its_directories_is_of_another_clus
 def test_the_directory_of_a_namesake_in_another_cluster_brings_nothing_of_it(
     play: Play, others: list[str], recovers: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def build(context: Context) -> Election:
+    def recovering(context: Context) -> Election:
         return slotreeve_election_fle.build(FleOptions(data_dir="data", recover_lost_votes=recovers), context)
 
     foreign: dict[str, bytes] = {}
@@ -408,7 +411,7 @@ def test_the_directory_of_a_namesake_in_another_cluster_brings_nothing_of_it(
             assert held.value == b"prod"
 
     play(elsewhere, seed=2)
-    play(scenario, build=build)
+    play(scenario, build=recovering)
 
 
 def test_only_so_many_replaced_directories_are_remembered() -> None:
@@ -461,3 +464,34 @@ def test_one_changed_bit_of_the_identity_is_found() -> None:
         storage.files[IDENTITY] = whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :]
         with pytest.raises(StorageError, match=r"var/meta-1/identity: .*stop this node"):
             Known(storage)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_servers_whose_directories_became_new_one_after_the_other_count_each_other(seed: int) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        await ensemble.start()
+        await ensemble.agreed()
+        await asyncio.sleep(0.3)
+        ensemble.kill("meta-2")
+        ensemble.storages["meta-2"] = MemoryStorage("meta-2")
+        await asyncio.sleep(1.0)
+        ensemble.kill("meta-3")
+        ensemble.storages["meta-3"] = MemoryStorage("meta-3")
+        await ensemble.start("meta-2")
+        await asyncio.sleep(0.3)
+        ensemble.kill("meta-1")
+        ensemble.storages["meta-1"] = MemoryStorage("meta-1")
+        await ensemble.start("meta-3")
+        await asyncio.sleep(3.0)
+        await ensemble.start("meta-1")
+        leader = await ensemble.agreed(within_seconds=20.0)
+        await asyncio.sleep(30.0)
+        ensemble.kill(leader)
+        await ensemble.leader(within_seconds=20.0)
+
+    async def main(rng: random.Random) -> None:
+        """Everything that was ever stored is lost once, so terms begin anew: the invariants are not checked."""
+        async with Ensemble(build, Wires(), MEMBERS, VirtualClock(), rng) as ensemble:
+            await scenario(ensemble)
+
+    run(main, seed)

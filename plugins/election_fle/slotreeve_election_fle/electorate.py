@@ -81,13 +81,13 @@ class Electorate:
 
     def _learn(self, sid: int, peer: Greeting, is_leading: bool) -> Iterator[Effect | VoteRegained]:
         """Take over what a voter knows of the directories of all, that of this server included."""
-        changed = [*self._identity.remember(sid, peer), *(learnt := self._identity.learn(self._sid, peer.known))]
+        changed = [*self._identity.remember(sid, peer), *self._identity.learn(self._sid, peer.known)]
         yield from changed
         if not self._observer and self._identity.is_known_to(self._sid, peer):
             yield VoteRegained(peer.known[self._sid].admitted_term)
         elif changed and is_leading:
             yield from self.greet_all()
-        elif learnt:
+        elif changed:  # what this server knew before may have made it foreign there
             yield self.greet(sid)
 
     # --- votes that begin --------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from slotreeve.ports import MetaState, Versioned
 from slotreeve_protocol.live_settings import SETTINGS_KEY, check_settings_change
 from slotreeve_protocol.meta_messages import ConfigEntry, PutConfig
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
+from slotreeve_protocol.overrides import OVERRIDES_KEY
 from slotreeve_protocol.provided import check_config_key, config_digest
 
 log = logging.getLogger("slotreeve.configuration")
@@ -83,7 +84,7 @@ class ProvidedConfig:
             raise ModelError(f"{message.key}: {len(message.value)} bytes are too many; {MAX_VALUE_BYTES} is the limit")
         if message.key == SETTINGS_KEY:
             check_settings_change(self.live_settings.value, message.value)
-        elif message.key != ORDERS_KEY:  # orders are given whatever else there is
+        elif message.key not in (ORDERS_KEY, OVERRIDES_KEY):  # operators act whatever else there is
             self._check_room(message.key, message.value)
         stored = _GONE if message.value is None else _THERE + message.value
         version = await self._state.write(PREFIX + message.key, stored, message.expected_version, term)

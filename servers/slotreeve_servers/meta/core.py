@@ -42,7 +42,7 @@ from slotreeve_servers.meta.arranging.next_table import (
     NextTable,
     Situation,
     UncleanTables,
-    has_living_leader,
+    living_leaders,
     next_table,
     table_above,
 )
@@ -373,8 +373,9 @@ class MetaCore:
         is counted from the older state on."""
         having = self._heartbeats.having_newer(old.revision)
         known = self._newest_view.above(newest, old, having, self._peers)
-        if known is not None and not has_living_leader(known, now.data) and has_living_leader(old, now.data):
-            known = old  # the other one is of another cluster: its servers have gone, and those that live have copies
+        if known is not None and known.era != old.era:
+            # A member that was left of another cluster: those that live have the copies, whoever counts further.
+            known = max(known, old, key=lambda view: living_leaders(view, now.data))
         found = table_above(self._arranger, replace(now, view=known), newest) if known is not None else None
         if found is None or known is None:
             return

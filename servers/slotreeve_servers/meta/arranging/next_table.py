@@ -146,10 +146,11 @@ def _demotions(old: SlotTable, before: SlotTable) -> Iterator[Move]:
                 yield Move(row.id, "drop", name, None, f"{name} was started again")
 
 
-def has_living_leader(view: View, data: Sequence[Node]) -> bool:
-    """Whether a process that leads a slot in ``view`` is among the data servers that live."""
-    led, live = {row.leader for row in view.table.slots}, {node.process_id for node in data}
-    return any(node.name in led and node.process_id in live for node in view.data)
+def living_leaders(view: View, data: Sequence[Node]) -> int:
+    """Of how many slots the process that leads in ``view`` is among the data servers that live."""
+    live = {node.process_id for node in data}
+    leading = {node.name for node in view.data if node.process_id in live}
+    return sum(row.leader in leading for row in view.table.slots)
 
 
 def table_above(arranger: Arranger, now: Situation, newest: Newest) -> NextTable | None:

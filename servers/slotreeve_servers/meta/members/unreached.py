@@ -21,8 +21,8 @@ log = logging.getLogger("slotreeve.meta")
 FIRST_LEASES = 2
 """A leader gives up the lead after a silence of so many leases."""
 LONGEST_SECONDS = 300.0
-"""The wait does not grow beyond that. A cluster whose data and session servers are all stopped elects a new leader so
-often at most for each of its meta servers."""
+"""The wait does not grow beyond that. A cluster whose data servers are all dead elects a new leader so often at most
+for each of its meta servers."""
 
 
 class Unreached:

@@ -24,8 +24,9 @@ log = logging.getLogger("slotreeve.swap")
 POLL_SECONDS = 0.01
 AGAIN_SECONDS = 1.0
 """A swap that could not be confirmed is confirmed after this time."""
-UNFINISHED_SECONDS = 10.0
-"""A copy that a leader has not confirmed for so long is not under way: its swap has failed."""
+UNFINISHED_SECONDS = 30.0
+"""A copy that a leader has not confirmed for so long is not under way: its swap has failed. The first leader may take
+twenty seconds."""
 
 
 class GoingOver(NotLeader):
