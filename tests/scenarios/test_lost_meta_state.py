@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 
 import msgspec
 from slotreeve_client import Client, Lease, Scope, Subscription
@@ -23,6 +24,17 @@ async def all_metas_start_anew(cluster: SimulatedCluster) -> None:
         cluster.kill(name)
         cluster.wipe(name)
     for name in METAS:
+        await cluster.start(name)
+
+
+async def all_but_one_start_anew(cluster: SimulatedCluster, cut_off_from: Sequence[str]) -> None:
+    """All servers lose everything, but session-2, which does not reach some of them until the network is healed."""
+    others = [name for name in cluster.names if name != "session-2"]
+    cluster.network.partition(["session-2"], cut_off_from)
+    for name in others:
+        cluster.kill(name)
+        cluster.wipe(name)
+    for name in others:
         await cluster.start(name)
 
 
@@ -129,13 +141,7 @@ async def test_a_session_server_of_a_former_cluster_that_comes_back_moves_no_slo
             await cluster.start(name)
             await cluster.ready(60)
         former = cluster.views()[0]
-        others = [name for name in cluster.names if name != "session-2"]
-        cluster.network.partition(["session-2"], others)
-        for name in others:
-            cluster.kill(name)
-            cluster.wipe(name)
-        for name in others:
-            await cluster.start(name)
+        await all_but_one_start_anew(cluster, cut_off_from=[name for name in cluster.names if name != "session-2"])
         await asyncio.sleep(20)
         before = cluster.session("session-1").view
         assert before.revision < former.revision
@@ -303,13 +309,7 @@ async def test_clients_of_a_session_server_that_was_cut_off_follow_the_cluster_t
         await cluster.until(lambda: all(having(view, b"399") == 1 for view in views), "all are seen", 60)
         versions = {view.version for view in views}
         alive = cluster.servers["session-2"]
-        others = [name for name in cluster.names if name != "session-2"]
-        cluster.network.partition(["session-2"], METAS)
-        for name in others:
-            cluster.kill(name)
-            cluster.wipe(name)
-        for name in others:
-            await cluster.start(name)
+        await all_but_one_start_anew(cluster, cut_off_from=METAS)
         await asyncio.sleep(40)
         cluster.network.heal()
         await cluster.ready(60)

@@ -45,11 +45,8 @@ from slotreeve_election_fle.messages import (
 from slotreeve_election_fle.proposals import Proposals
 from slotreeve_election_fle.quorum import Quorum
 from slotreeve_election_fle.synchronise import HistoryTransfer
-from slotreeve_election_fle.timing import FleTiming
+from slotreeve_election_fle.timing import PINGS_IN_A_LEASE, FleTiming
 from slotreeve_election_fle.vote import State
-
-PINGS_IN_A_LEASE = 3
-"""At least so many, as the options demand of one server; followers may have a shorter lease."""
 
 
 class Phase(IntEnum):

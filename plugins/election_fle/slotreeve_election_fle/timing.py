@@ -8,6 +8,8 @@ from slotreeve_election_fle.lease import DRIFT
 from slotreeve_election_fle.looking import Patience
 
 SHORTEST_HANDSHAKE = 1.0
+PINGS_IN_A_LEASE = 3
+"""A leader sends at least so many pings in a lease, also in the shortest one of its followers."""
 
 
 @dataclass(frozen=True)

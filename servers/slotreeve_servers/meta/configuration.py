@@ -91,12 +91,8 @@ class ProvidedConfig:
         return ConfigEntry(message.key, message.value, version)
 
     def _check_room(self, key: str, value: bytes | None) -> None:
-        sizes = {
-            name: len(name) + len(stored.value)
-            for name in self._state.keys()  # noqa: SIM118 - not a mapping
-            if name.startswith(PREFIX) and (stored := self._state.read(name)) is not None
-        }
-        had, needed = sizes.get(PREFIX + key, 0), len(PREFIX + key) + 1 + len(value or b"")
+        sizes = {entry.key: len(entry.key) + len(entry.value or b"") for entry in self.entries()}
+        had, needed = sizes.get(key, 0), len(key) + len(value or b"")
         total = sum(sizes.values()) - had + needed
         if needed > had and total > MOST_BYTES:
             raise ModelError(
