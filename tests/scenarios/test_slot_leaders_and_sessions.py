@@ -101,10 +101,10 @@ async def test_one_session_server_that_never_answers_holds_a_slot_up_for_a_while
         assert await watcher.reads() == len(SERVICES)
         await asyncio.sleep(12)  # a slot that moved meanwhile would not be served by its new leader
         assert not any(cluster.data(name).counters()["slots_unsettled"] for name in DATA[1:])
-        assert any(cluster.data(name).core.copies().unsettled for name in DATA[1:]), "nothing may move them yet"
+        assert any(cluster.data(name).core.holdings().unsettled for name in DATA[1:]), "nothing may move them yet"
         cluster.network.heal()
         await cluster.until(
-            lambda: not any(cluster.data(name).core.copies().unsettled for name in DATA[1:]),
+            lambda: not any(cluster.data(name).core.holdings().unsettled for name in DATA[1:]),
             "the slots may be moved again",
             10,
         )

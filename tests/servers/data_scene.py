@@ -17,7 +17,7 @@ from slotreeve_servers.data.announcing.changes import Changes
 from slotreeve_servers.data.announcing.interest import SessionInterests
 from slotreeve_servers.data.replication.streams import Streams
 from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
-from slotreeve_servers.node.membership import HeldCopies, Membership
+from slotreeve_servers.node.membership import Holdings, Membership
 from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Peer
 
@@ -50,9 +50,9 @@ class Scene:
         self.slots.apply(view.table)
         self.streams.view_changed(view)
 
-    def copies(self) -> HeldCopies:
+    def holdings(self) -> Holdings:
         """As the core does."""
-        return HeldCopies(self.slots.unsettled())
+        return Holdings(self.slots.unsettled())
 
     def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
         """Nothing here needs it."""

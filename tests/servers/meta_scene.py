@@ -35,13 +35,17 @@ TOOL = a_peer("tool", Role.TOOL)
 class Scene:
     """meta-1 with an election that the test sets; it leads in term 1 unless told otherwise."""
 
-    def __init__(self, leads: bool = True, meta: Sequence[str] = ("meta-1", "meta-2"), replicas: int = 2) -> None:
+    def __init__(
+        self, leads: bool = True, meta: Sequence[str] = ("meta-1", "meta-2"), replicas: int = 2, slots: int = 4
+    ) -> None:
         self.outbox, self.election = RecordingOutbox(), ScriptedElection()
-        settings = Settings.model_validate({"cluster": {"slots": 4, "meta": {name: f"{name}:1" for name in meta}}})
+        settings = Settings.model_validate({"cluster": {"slots": slots, "meta": {name: f"{name}:1" for name in meta}}})
         arranger = Arranger(
-            4, replicas, DefaultAssigner(DefaultAssignerOptions()), EvenBalancer(EvenBalancerOptions()), 0
+            slots, replicas, DefaultAssigner(DefaultAssignerOptions()), EvenBalancer(EvenBalancerOptions()), 0
         )
-        self.core = MetaCore(self.outbox, self.election, arranger, settings, THIS, FACTS)
+        self.core = MetaCore(
+            self.outbox, self.election, arranger, settings, THIS, msgspec.structs.replace(FACTS, slots=slots)
+        )
         self.peers: dict[str, Peer] = {}
         self.core.start()
         if leads:

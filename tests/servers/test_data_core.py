@@ -109,10 +109,10 @@ def test_a_led_slot_serves_once_every_session_server_was_compared_with() -> None
     scene.open("session-1")
     scene.view(Slot(0, "data-1", 1, ()))
     scene.compared("session-1")
-    assert scene.core.copies().unsettled == [0]
+    assert scene.core.holdings().unsettled == [0]
     scene.open("session-2")
     scene.compared("session-2")
-    assert scene.core.copies().unsettled == []
+    assert scene.core.holdings().unsettled == []
 
 
 def test_what_a_former_leader_stored_and_did_not_acknowledge_is_as_old_as_its_wait_at_the_session_server() -> None:
@@ -245,16 +245,16 @@ def test_a_slot_does_not_wait_for_one_silent_session_server_for_ever_but_for_two
     scene = DataScene(emergency_seconds=5.0)
     scene.view(Slot(0, "data-1", 1, ()))
     scene.outbox.advance(20.0)
-    assert scene.core.copies().unsettled == [0]
+    assert scene.core.holdings().unsettled == [0]
     scene.open("session-1")
     scene.compared("session-1")
     scene.outbox.advance(1.0)
     assert scene.core.slots.unsettled() == []
     assert scene.core.counters()["slots_served_incomplete"] == 1
-    assert scene.core.copies().unsettled == [0], "the balancer must not move it to a leader that would wait as long"
+    assert scene.core.holdings().unsettled == [0], "the balancer must not move it to a leader that would wait as long"
     scene.open("session-2")
     scene.compared("session-2")
-    assert scene.core.copies().unsettled == []
+    assert scene.core.holdings().unsettled == []
 
 
 def test_a_slot_that_serves_after_the_grace_tells_a_session_server_that_is_no_member_and_was_compared_with() -> None:

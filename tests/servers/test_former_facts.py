@@ -306,7 +306,7 @@ def test_what_no_former_connection_of_several_is_sent_again_ends_with_the_replay
 
 def test_an_answer_about_older_numbers_of_members_is_not_the_newest_view() -> None:
     outbox, leases = RecordingOutbox(), Leases(MetaSettings())
-    newest_view = NewestView(outbox, leases, lambda: None)
+    newest_view = NewestView(outbox, leases, 0, lambda: None)
     nodes = [Node(name, Role.DATA, f"{name}:1", f"{name}@1") for name in ("data-1", "data-2")]
     peers = [a_peer(node.name, Role.DATA) for node in nodes]
     old, older, newest = (View(1, revision, SlotTable(), [], []) for revision in (1, 5, 9))

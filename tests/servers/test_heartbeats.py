@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.meta_messages import Heartbeat, SlotCopies, Stopping, View
 from slotreeve_servers.meta.arranging.copy_steps import CopyReport
-from slotreeve_servers.meta.members.heartbeats import LastHeartbeats
+from slotreeve_servers.meta.members.heartbeats import LastHeartbeats, Newest
 
 TABLE = SlotTable(3, (Slot(0, "data-1", 1, ("data-2",)),))
 NOBODY: frozenset[str] = frozenset()
@@ -72,7 +73,7 @@ def test_leaving_are_those_that_stop_and_those_that_are_banned() -> None:
     last.take(heartbeat("data-1", stopping=Stopping.FOR_GOOD))
     last.take(heartbeat("data-2", stopping=Stopping.FOR_A_RESTART))
     last.take(heartbeat("data-3"))
-    leaving = last.leaving(frozenset({"data-4"}))
+    leaving = last.leaving(frozenset({"data-4"}), ["data-1", "data-2", "data-3", "data-4"])
     assert leaving.for_good == {"data-1", "data-4"}
     assert leaving.for_a_restart == {"data-2"}
 
@@ -100,4 +101,36 @@ def test_a_data_server_may_leave_where_no_server_is_left_to_take_its_slots() -> 
     last.take(beat)
     assert last.may_leave(beat, view(TABLE, "data-1"), NOBODY, False)
     assert last.may_leave(beat, view(TABLE, "data-1", "data-2"), NOBODY, True)
-    assert last.may_leave(beat, view(TABLE, "data-1", "data-2"), frozenset({"data-2"}), False)
+
+    stops_too = heartbeat("data-2", stopping=Stopping.FOR_GOOD)
+    last.take(stops_too)
+    assert last.may_leave(beat, view(TABLE, "data-1", "data-2"), NOBODY, False)
+
+
+@pytest.mark.parametrize("how", [Stopping.FOR_GOOD, Stopping.FOR_A_RESTART])
+def test_the_last_server_that_is_not_banned_leaves_once_a_banned_one_has_taken_over(how: Stopping) -> None:
+    last, banned = LastHeartbeats(), frozenset({"data-2"})
+    beat = heartbeat("data-1", stopping=how)
+    last.take(beat)
+    learning = SlotTable(3, (Slot(0, "data-1", 1, (), ("data-2",)),))
+    taken_over = SlotTable(4, (Slot(0, "data-2", 4, ()),))
+    assert banned.isdisjoint(last.leaving(banned, ["data-1", "data-2"]).for_good)
+    assert last.leaving(banned, ["data-1", "data-2", "data-3"]).for_good >= banned
+    assert not last.may_leave(beat, view(learning, "data-1", "data-2"), banned, False)
+    assert last.may_leave(beat, view(taken_over, "data-1", "data-2"), banned, False)
+
+
+def test_how_far_members_count_is_seen_in_each_number_by_itself() -> None:
+    last, own = LastHeartbeats(), Newest("own", 7, 3, 2, 10)
+    for equal in (Heartbeat(node("data-1"), 7, 3, [], term=2), Heartbeat(node("session-1"), 7, 2, [], config_total=10)):
+        last.take(equal)
+    assert last.above(own) is None
+    last.take(Heartbeat(node("session-1"), 6, 3, [], config_total=11))
+    assert last.above(own) is None, "configuration is counted anew in each era, and this view is an older one"
+    last.take(Heartbeat(node("session-1"), 7, 3, [], config_total=11))
+    assert last.above(own) == Newest("session-1", 7, 3, 2, 11)
+    last.take(Heartbeat(node("data-1"), 5, 4, [], term=3))
+    assert last.above(own) == Newest("session-1", 7, 4, 3, 11)
+    last.take(Heartbeat(node("data-1"), 7, 3, [], term=1 << 53))
+    last.take(Heartbeat(node("session-1"), 7, 3, [], config_total=1 << 60))
+    assert last.above(own) is None, "no cluster counts so far"

@@ -50,7 +50,7 @@ class Scene(Leader):
         return [r.message for r in self.outbox.requests if isinstance(r.message, Confirm)]
 
     def reports(self) -> list[SlotCopies]:
-        return list(self.core.copies().copies)
+        return list(self.core.holdings().copies)
 
     def loses_data_3_after_two_seconds(self) -> None:
         """A lease waits for data-3 from now on: it is reported as lost after two seconds, and not after one."""

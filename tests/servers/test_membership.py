@@ -17,7 +17,7 @@ from slotreeve_protocol.meta_messages import (
     Stopping,
     View,
 )
-from slotreeve_servers.node.membership import HeldCopies, Membership
+from slotreeve_servers.node.membership import Holdings, Membership
 from slotreeve_servers.node.outbox import Peer
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
@@ -33,8 +33,8 @@ class Member:
     def view_changed(self, old: View, view: View) -> None:
         self.revisions.append((old.revision, view.revision))
 
-    def copies(self) -> HeldCopies:
-        return HeldCopies([7])
+    def holdings(self) -> Holdings:
+        return Holdings([7])
 
     def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
         self.grants.append(granted)

@@ -104,6 +104,36 @@ def test_a_member_that_claims_impossible_numbers_changes_nothing(has: tuple[int,
     assert scene.core.view.read() == before
 
 
+@pytest.mark.parametrize("rows", [(), (Slot(0, "data-1", 3, ()),)], ids=["no slot", "too few"])
+def test_a_table_of_another_number_of_slots_is_not_gone_on_from(rows: tuple[Slot, ...]) -> None:
+    scene = Scene()
+    before = scene.cluster("data-1", "data-2", "session-1")
+    scene.heartbeat("session-1", has=(before.revision + 7, before.table.epoch + 4))
+    scene.outbox.advance(0.1)
+    scene.outbox.answer(View(1, before.revision + 7, SlotTable(9, rows), [], []), kind=GetNewerView)
+    scene.outbox.advance(0.1)
+    view, *_later = scene.commit_all()
+    assert view.revision == before.revision + 8
+    assert [row.leader for row in view.table.slots] == [row.leader for row in before.table.slots]
+
+
+def test_a_member_that_always_claims_more_than_it_was_sent_is_followed_once_in_a_lease() -> None:
+    scene, eras = Scene(), set[str]()
+    scene.cluster("data-1", "data-2", "session-1")
+    for _ in range(100):
+        view = scene.core.view.read()
+        eras.add(view.era)
+        scene.heartbeat("session-1", has=(view.revision + 1, view.table.epoch))
+        for name in ("data-1", "data-2"):
+            scene.heartbeat(name, has=(view.revision, view.table.epoch))
+        scene.outbox.advance(0.1)
+        if any(isinstance(each.message, GetNewerView) for each in scene.outbox.requests):
+            scene.outbox.answer(Done(), kind=GetNewerView)
+            scene.outbox.advance(0.01)
+        scene.commit_all()
+    assert len(eras) == 3, "the first one, and two in ten seconds of leases of five"
+
+
 @pytest.mark.parametrize("names", [("data-1", "data-2"), ("data-2", "data-1")])
 def test_members_of_two_histories_are_both_led_on_from_above_their_numbers(names: tuple[str, str]) -> None:
     scene = Scene()
@@ -122,7 +152,7 @@ def test_members_of_two_histories_are_both_led_on_from_above_their_numbers(names
 
 
 def test_a_new_meta_state_goes_on_from_the_table_that_members_have(caplog: pytest.LogCaptureFixture) -> None:
-    scene = Scene()
+    scene = Scene(slots=3)
     for name in ("data-1", "data-2", "data-3"):
         scene.connect(name)
     rows = (Slot(0, "data-1", 3, ("data-2",)), Slot(1, "data-2", 5, ("data-3",)), Slot(2, "data-9", 6, ("data-3",)))
@@ -147,7 +177,7 @@ def test_a_new_meta_state_goes_on_from_the_table_that_members_have(caplog: pytes
 
 def test_a_member_that_is_heard_later_keeps_what_the_view_of_another_one_gives_it() -> None:
     """Found by a reader: the first data server that was heard after the loss got the slots of all others."""
-    scene = Scene()
+    scene = Scene(slots=2)
     rows = (Slot(0, "data-1", 3, ("data-2",)), Slot(1, "data-2", 5, ("data-1",)))
     data = [scene.node(name) for name in ("data-1", "data-2", "data-3")]
     scene.connect("data-3")
@@ -175,7 +205,7 @@ def test_where_a_newer_view_appears_those_who_were_asked_are_asked_again() -> No
 
 
 def test_a_session_server_of_the_view_of_a_member_may_live_too() -> None:
-    scene = Scene()
+    scene = Scene(slots=2)
     scene.connect("data-1")
     scene.heartbeat("data-1", has=(41, 9))
     scene.outbox.advance(0.1)
@@ -187,7 +217,7 @@ def test_a_session_server_of_the_view_of_a_member_may_live_too() -> None:
 
 
 def test_where_the_member_that_was_asked_first_has_gone_another_one_is_asked() -> None:
-    scene = Scene()
+    scene = Scene(slots=2)
     rows = (Slot(0, "data-1", 3, ("data-2",)), Slot(1, "data-2", 5, ("data-3",)))
     data = [scene.node(name) for name in ("data-1", "data-2", "data-3")]
     for node in data:
@@ -203,7 +233,7 @@ def test_where_the_member_that_was_asked_first_has_gone_another_one_is_asked() -
 
 
 def test_a_leader_whose_process_was_replaced_does_not_lead_by_the_table_of_members() -> None:
-    scene = Scene()
+    scene = Scene(slots=2)
     for name in ("data-1", "data-2"):
         scene.connect(name)
     rows = (Slot(0, "data-1", 3, ("data-2",)), Slot(1, "data-2", 5, ("data-1",)))

@@ -10,7 +10,7 @@ from slotreeve_protocol.meta_messages import ConfigEntry, Heartbeat, LeaderIs, S
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_servers.data.endings.sessions import SessionServers
 from slotreeve_servers.meta.members.heartbeats import LastHeartbeats
-from slotreeve_servers.node.membership import HeldCopies, Membership
+from slotreeve_servers.node.membership import Holdings, Membership
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.clients.orders import OrdersInForce
 from slotreeve_servers.session.records.routes import Routes
@@ -163,7 +163,7 @@ def test_the_last_heartbeat_of_each_server_counts(steps: list[Heartbeat | str], 
         under = {n: set(h.unsettled) for n, h in newest.items() if h.table_epoch == 1}
         assert last.reports(SlotTable(1, ())).unsettled == under
         assert last.reports(SlotTable(1, ()), "abc").silent == set("abc") - newest.keys()
-        leaving = last.leaving(banned)
+        leaving = last.leaving(banned, ["elsewhere"])
         assert leaving.for_good == {n for n, h in newest.items() if h.stopping is Stopping.FOR_GOOD} | banned
         assert leaving.for_a_restart == {n for n, h in newest.items() if h.stopping is Stopping.FOR_A_RESTART}
 
@@ -181,8 +181,8 @@ class CountingOwner:
         assert view.revision > old.revision
         self.revisions.append(view.revision)
 
-    def copies(self) -> HeldCopies:
-        return HeldCopies()
+    def holdings(self) -> Holdings:
+        return Holdings()
 
     def lease_granted(self, leader: Peer, granted: object) -> None:
         """Nothing to do."""

@@ -201,7 +201,7 @@ def test_a_member_is_asked_for_its_newer_view_over_the_connection_that_it_made_l
 
 
 def test_a_leader_that_leads_again_asks_members_for_their_newer_view_again() -> None:
-    scene = MetaScene()
+    scene = MetaScene(slots=2)
     data = [scene.node(name) for name in ("data-1", "data-2")]
     known = View(1, 40, SlotTable(9, (Slot(0, "data-1", 3, ()), Slot(1, "data-2", 5, ()))), data, [])
     scene.connect("data-1")

@@ -28,7 +28,7 @@ from slotreeve_protocol.slot_messages import Confirm
 from slotreeve_servers.data.core import DataCore
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.node.dispatch import Handlers, PeerOwner
-from slotreeve_servers.node.membership import HeldCopies, Membership
+from slotreeve_servers.node.membership import Holdings, Membership
 from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Answered, Peer, Request
 from slotreeve_servers.session.core import SessionCore
@@ -350,8 +350,8 @@ class NoMember:
     def view_changed(self, old: View, view: View) -> None:
         """Nothing to do."""
 
-    def copies(self) -> HeldCopies:
-        return HeldCopies()
+    def holdings(self) -> Holdings:
+        return Holdings()
 
     def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
         """Nothing to do."""

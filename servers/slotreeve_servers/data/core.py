@@ -55,7 +55,7 @@ from slotreeve_servers.data.slots.slot_waits import MOST_LOOKED_AT, TOLD_AFTER_S
 from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.slots.unreadable import UnreadableSlots
 from slotreeve_servers.node.dispatch import Handlers
-from slotreeve_servers.node.membership import HeldCopies, Membership
+from slotreeve_servers.node.membership import Holdings, Membership
 from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Outbox, Peer
 
@@ -221,7 +221,7 @@ class DataCore:
             return view.table
         return SlotTable(view.table.epoch, tuple([row for row in view.table.slots if row.leader != self._node.name]))
 
-    def copies(self) -> HeldCopies:
+    def holdings(self) -> Holdings:
         """The slots that this server does not hold completely yet, and who is in sync; each heartbeat names them.
 
         A slot that serves without the records of a silent session server is one of them, so that the balancer does not
@@ -231,7 +231,7 @@ class DataCore:
         self._uncompared = {
             slot.slot.id for slot in candidates if slot.serving and not slot.compared.issuperset(members)
         }
-        return HeldCopies(sorted({*self.slots.unsettled(), *self._uncompared}), self._in_sync.reports())
+        return Holdings(sorted({*self.slots.unsettled(), *self._uncompared}), self._in_sync.reports())
 
     def _tell_if_settled(self) -> None:
         """A slot is held completely now: tell the meta leader as soon as every slot is."""

@@ -29,12 +29,12 @@ class ProvidedConfig:
     def __init__(self, state: MetaState) -> None:
         self._state = state
         self._orders, self._orders_version = Orders(), 0
-        self._digest: int | None = None
+        self._digest_and_total: tuple[int, int] | None = None
         state.watch(self._changed)
 
     def _changed(self, name: str, _stored: Versioned) -> None:
         if name.startswith(PREFIX):
-            self._digest = None
+            self._digest_and_total = None
 
     @property
     def orders(self) -> Orders:
@@ -67,9 +67,18 @@ class ProvidedConfig:
     @property
     def digest(self) -> int:
         """Digest of all keys with their versions: equal where nothing was missed."""
-        if self._digest is None:
-            self._digest = config_digest({entry.key: entry.version for entry in self.entries()})
-        return self._digest
+        return self._counted()[0]
+
+    @property
+    def total(self) -> int:
+        """The sum of the versions of all entries. It only rises: whoever has a greater one knows a newer state."""
+        return self._counted()[1]
+
+    def _counted(self) -> tuple[int, int]:
+        if self._digest_and_total is None:
+            versions = {entry.key: entry.version for entry in self.entries()}
+            self._digest_and_total = config_digest(versions), sum(versions.values())
+        return self._digest_and_total
 
     async def put(self, message: PutConfig, term: int) -> ConfigEntry:
         """Write one entry; returns it once it is durable.

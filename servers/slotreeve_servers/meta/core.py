@@ -35,7 +35,13 @@ from slotreeve_protocol.meta_messages import (
     View,
 )
 
-from slotreeve_servers.meta.arranging.arranger import Arranger, PlannedTable, rest_of_way, resumed, without_replaced
+from slotreeve_servers.meta.arranging.arranger import (
+    Arranger,
+    PlannedTable,
+    rest_of_way,
+    resumed,
+    without_replaced,
+)
 from slotreeve_servers.meta.arranging.first_assignment import FirstAssignment
 from slotreeve_servers.meta.arranging.loads import NO_LOADS, KnownLoads
 from slotreeve_servers.meta.arranging.next_table import (
@@ -82,7 +88,7 @@ class MetaCore:
     Attributes:
         addresses: where the meta servers are.
         is_fit: False once the server has given up; it does not act any more.
-        times_set_back: how often this leader found members with a newer view than the meta state has.
+        times_set_back: how often this server went on above members that knew a newer meta state.
     """
 
     def __init__(
@@ -108,6 +114,7 @@ class MetaCore:
         self._overview = Overview(self._leases, self._heartbeats, self._loads, settings.meta.heartbeat_seconds)
         self._adopted_term, self._adopted_at = 0, -math.inf
         self._committing: NextTable | None = None
+        self._raising, self._raised_at = "", -math.inf
         self._target: PlannedTable | None = None
         self._is_planning = self._look_again = False
         self._settled: tuple[object, ...] = ()
@@ -117,7 +124,7 @@ class MetaCore:
         self._refused = RefusedNames(settings.meta.heartbeat_seconds)
         self._look = TurnEnd(outbox, self._look_at_cluster)
         self._first_assignment = FirstAssignment(outbox, self._look.soon)
-        self._newest_view = NewestView(outbox, self._leases, self._look.soon)
+        self._newest_view = NewestView(outbox, self._leases, facts.slots, self._look.soon)
         self._timer: Timer | None = None
         self.is_fit = True
         self.handlers = Handlers(
@@ -166,6 +173,7 @@ class MetaCore:
         view = self.view.read()
         self._target = resumed(view.table, view.target)
         self._newest_view.clear()
+        self._raised_at = -math.inf
         silences = {peer.process_id: self._outbox.silent_for(peer) for peer in self._peers}
         members = [*view.data, *view.sessions]
         self._leases.adopt(members, silences, self._outbox.attended(), view.missing, view.acting, view.away)
@@ -316,16 +324,19 @@ class MetaCore:
             *(old, data, sessions),
             self._heartbeats.reports(old.table, [node.name for node in data]),
             self._heartbeats.changes,
-            replace(
-                self._heartbeats.leaving(self.configs.orders.banned), acting=self._leases.acting, away=self._leases.away
+            self._heartbeats.leaving(
+                self.configs.orders.banned, [node.name for node in data], self._leases.acting, self._leases.away
             ),
             bool(old.table.slots) or self._first_assignment.may_begin(bool(data), self._rules.first_assign_seconds),
             loads,
             self._target,
         )
-        newest = self._heartbeats.newest
-        if newest.revision > old.revision or newest.epoch > old.table.epoch:
-            self._raise_above(newest, old, now)
+        term = self._election.leadership().term
+        own = Newest("the meta state", old.revision, old.table.epoch, term, self.configs.total)
+        newest = self._heartbeats.above(own)
+        # Whoever was sent the view above its own numbers says so within a lease; who claims more then is wrong.
+        if newest is not None and self._outbox.now() >= self._raised_at + self._rules.lease_seconds:
+            self._raise_above(newest, own, now)
             return
         if now.key == self._settled:
             return
@@ -368,9 +379,10 @@ class MetaCore:
         view = View(term, revision, found.table, *told, era or f"{self._node.process_id}:{revision}", above)
         self._outbox.commit(view, now.view.revision)
 
-    def _raise_above(self, newest: Newest, old: View, now: Situation) -> None:
+    def _raise_above(self, newest: Newest, own: Newest, now: Situation) -> None:
         """The meta state is older than what members have: go on above it in another era, because provided configuration
         is counted from the older state on."""
+        old = now.view
         having = self._heartbeats.having_newer(old.revision)
         known = self._newest_view.above(newest, old, having, self._peers)
         if known is not None and known.era != old.era:
@@ -379,13 +391,11 @@ class MetaCore:
         found = table_above(self._arranger, replace(now, view=known), newest) if known is not None else None
         if found is None or known is None:
             return
-        revision = max(newest.revision, old.revision) + 1
-        self.times_set_back += 1
-        log.error(
-            "ALARM: the meta state (view %d, table %d) is older than what %s has (view %d, table %d): it was set back "
-            "or is a new one; going on from view %d, table %d, by the table that %s",
-            *(old.revision, old.table.epoch, newest.name, newest.revision, newest.epoch),
-            *(revision, found.table.epoch, f"{newest.name} has" if known is not old else "the meta state has"),
+        revision = newest.revision + 1
+        self._raising = (
+            f"the meta state ({own.text}) is older than what {newest.name} has ({newest.text}): it was set back or is "
+            f"a new one; going on from view {revision}, table {found.table.epoch}, by the table that "
+            f"{newest.name if known is not old else 'the meta state'} has"
         )
         self._commit(found, revision, now, era="", above=known.era)
 
@@ -394,6 +404,10 @@ class MetaCore:
         found, self._committing = self._committing, None
         moves = found.moves if found is not None else ()
         self._target = found.target if found is not None else None
+        if self._raising:
+            self.times_set_back += 1
+            log.error("ALARM: %s", self._raising)
+            self._raising, self._raised_at = "", self._outbox.now()
         self._unclean.say(view)
         self._send_to_members(view)
         for node in [*view.data, *view.sessions]:
@@ -410,7 +424,7 @@ class MetaCore:
 
     def not_committed(self, view: View, error: Exception) -> None:
         """``view`` was not committed: publish nothing, and look again later."""
-        self._committing = None
+        self._committing, self._raising = None, ""
         log.warning("view %d not committed: %s", view.revision, error)
 
     def _send_to_members(self, message: Message, roles: Sequence[Role] = MEMBERS) -> None:

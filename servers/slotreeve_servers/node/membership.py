@@ -38,12 +38,13 @@ NO_VIEW = View(0, 0, SlotTable(), [], [])
 """What a server knows of the cluster before the first view."""
 
 
-class HeldCopies(NamedTuple):
-    """The slots of its table that a server does not hold completely, and what it says of the copies of slots that it
-    leads."""
+class Holdings(NamedTuple):
+    """The slots of its table that a server does not hold completely, what it says of the copies of slots that it
+    leads, and the sum of the versions of the provided configuration that it has."""
 
     unsettled: Sequence[int] = ()
     copies: Sequence[SlotCopies] = ()
+    config_total: int = 0
 
 
 class MembershipOwner(Protocol):
@@ -52,8 +53,8 @@ class MembershipOwner(Protocol):
     def view_changed(self, old: View, view: View) -> None:
         """A newer view has arrived."""
 
-    def copies(self) -> HeldCopies:
-        """What the next heartbeat says of copies of slots."""
+    def holdings(self) -> Holdings:
+        """What the next heartbeat says that the server holds."""
 
     def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
         """The meta leader has answered a heartbeat."""
@@ -260,8 +261,8 @@ class Membership:
                 log.warning("no answer to a heartbeat from %s: %s", peer.node, error)
                 self._leader = None
 
-        view, held = self.view, self._member.copies()
-        told = list(held.unsettled), self._stopping, list(held.copies), loads
+        view, held = self.view, self._member.holdings()
+        told = list(held.unsettled), self._stopping, list(held.copies), loads, self._term, held.config_total
         heartbeat = Heartbeat(self._node, view.revision, view.table.epoch, *told)
         was_sent = self._outbox.ask(peer, heartbeat, answered, timeout_seconds=2 * self._interval)
         if loads and self.loads is not None and not was_sent:

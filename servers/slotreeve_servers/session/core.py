@@ -45,7 +45,7 @@ from slotreeve_protocol.meta_messages import (
 from slotreeve_protocol.people_messages import LATE_SECONDS, GetClients, GetSubscribers, GetUses
 
 from slotreeve_servers.node.dispatch import Handlers
-from slotreeve_servers.node.membership import HeldCopies, Membership
+from slotreeve_servers.node.membership import Holdings, Membership
 from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Outbox, Peer, Request
 from slotreeve_servers.session.clients.arrivals import Arrivals
@@ -348,9 +348,9 @@ class SessionCore:
         for client in list(self.clients.values()):
             self._outbox.close(client.peer, "versions are counted anew; connect again")
 
-    def copies(self) -> HeldCopies:
+    def holdings(self) -> Holdings:
         """A session server holds no slot."""
-        return HeldCopies()
+        return Holdings(config_total=self._configs.total)
 
     def redirect_clients(self) -> None:
         """This server stops: take no new clients from now on, and send the present ones to the other session

@@ -19,12 +19,23 @@ UNBELIEVABLE_EPOCH = 1 << 31
 
 
 class Newest(NamedTuple):
-    """The highest revision of a view and the highest epoch of a table that servers have, and the name of one of them.
-    The two may come of different histories, and so from different servers."""
+    """How far the meta state counts that servers know: the highest revision of a view, epoch of a table, term of a
+    leader and sum of the versions of the configuration, and the name of one who has the highest. They may come of
+    different histories, and so from different servers."""
 
     name: str
     revision: int
     epoch: int
+    term: int = 0
+    config_total: int = 0
+
+    @property
+    def text(self) -> str:
+        """The numbers, for the log."""
+        return (
+            f"view {self.revision}, table {self.epoch}, term {self.term}, "
+            f"{self.config_total} changes of the configuration"
+        )
 
 
 def is_believed(revision: int, epoch: int) -> bool:
@@ -61,15 +72,20 @@ class LastHeartbeats:
         self.changes += 1
         self._last.clear()
 
-    @property
-    def newest(self) -> Newest:
-        """The highest numbers that any of the servers has. Numbers that no cluster reaches are not believed."""
-        newest = Newest("", 0, 0)
+    def above(self, own: Newest) -> Newest | None:
+        """The highest numbers that any server has, where one is higher than the meta state's ``own``. Configuration
+        counts under the same view, because it is counted anew in each era. Numbers that no cluster reaches are not
+        believed."""
+        newest = own
         for name, heartbeat in self._last.items():
-            revision, epoch = heartbeat.revision, heartbeat.table_epoch
-            if is_believed(revision, epoch) and (revision > newest.revision or epoch > newest.epoch):
-                newest = Newest(name, max(revision, newest.revision), max(epoch, newest.epoch))
-        return newest
+            has = Newest(name, heartbeat.revision, heartbeat.table_epoch, heartbeat.term)
+            if heartbeat.revision == own.revision:
+                has = has._replace(config_total=heartbeat.config_total)
+            if is_believed(has.revision, has.epoch) and max(has.term, has.config_total) < UNBELIEVABLE:
+                highest = tuple(map(max, has[1:], newest[1:]))
+                if highest != newest[1:]:
+                    newest = Newest(name, *highest)
+        return None if newest is own else newest
 
     def having_newer(self, revision: int) -> list[Node]:
         """The servers that have a view newer than this revision; first those that have the newest one."""
@@ -90,11 +106,17 @@ class LastHeartbeats:
                     by_slot[told.slot] = CopyReport(*map(frozenset, (told.ready, told.lost, told.absent)))
         return CopyReports(by_slot, unsettled, frozenset(members).difference(self._last))
 
-    def leaving(self, banned: frozenset[str]) -> Leaving:
-        """The servers on their way out: those that stop, and those that the operator banned."""
-        for_good = {name for name, h in self._last.items() if h.stopping is Stopping.FOR_GOOD}
-        for_a_restart = {name for name, h in self._last.items() if h.stopping is Stopping.FOR_A_RESTART}
-        return Leaving(frozenset(for_good | banned), frozenset(for_a_restart))
+    def leaving(
+        self, banned: frozenset[str], data: Iterable[str], acting: Iterable[str] = (), away: Iterable[str] = ()
+    ) -> Leaving:
+        """The servers on their way out: those that stop, and those that the operator banned, unless all other ``data``
+        servers with a lease stop, too: then the banned ones take over. ``acting``, ``away``: those without one."""
+        for_good = frozenset(name for name, h in self._last.items() if h.stopping is Stopping.FOR_GOOD)
+        for_a_restart = frozenset(name for name, h in self._last.items() if h.stopping is Stopping.FOR_A_RESTART)
+        acting, away = frozenset(acting), frozenset(away)
+        if banned.union(for_good, for_a_restart, acting, away).issuperset(data):
+            banned = frozenset()
+        return Leaving(for_good | banned, for_a_restart, acting, away)
 
     def last(self, name: str) -> Heartbeat | None:
         """The last heartbeat of a server; None if it has sent none since this server leads."""
@@ -109,7 +131,7 @@ class LastHeartbeats:
             return False
         if heartbeat.node.role is not Role.DATA or is_protected:
             return True
-        leaving = self.leaving(banned).for_good
+        leaving = self.leaving(banned, [node.name for node in view.data], view.acting, view.away).for_good
         if not any(node.name not in leaving for node in view.data):
             return True
         held = [slot for slot in view.table.slots if name in slot.holders]

@@ -23,11 +23,12 @@ class NewestView:
     each gets a lease.
 
     Args:
+        slots: the number of slots. A table of another number is not the cluster's.
         answered: is called after each answer.
     """
 
-    def __init__(self, outbox: Outbox, leases: Leases, answered: Callable[[], None]) -> None:
-        self._outbox, self._leases, self._answered = outbox, leases, answered
+    def __init__(self, outbox: Outbox, leases: Leases, slots: int, answered: Callable[[], None]) -> None:
+        self._outbox, self._leases, self._slots, self._answered = outbox, leases, slots, answered
         self._newest: Newest | None = None
         self._asked: list[str] = []
         self._is_open = False
@@ -56,13 +57,16 @@ class NewestView:
         def answered(reply: Message | None, error: Exception | None) -> None:
             if self._newest is newest:
                 self._is_open = False
-                if isinstance(reply, View) and is_believed(reply.revision, reply.table.epoch):
+                if isinstance(reply, View) and self._is_believed(reply):
                     self._view = reply
                     self._leases.expect([*reply.data, *reply.sessions], self._outbox.attended())
                 self._answered()
 
         self._is_open = self._outbox.ask(peer, GetNewerView(revision), answered, ANSWER_SECONDS)
         return self._is_open
+
+    def _is_believed(self, view: View) -> bool:
+        return is_believed(view.revision, view.table.epoch) and len(view.table.slots) in (0, self._slots)
 
     def clear(self) -> None:
         """Forget it, as a new leader does."""

@@ -23,10 +23,14 @@ class ConfigMirror:
     """Every entry at its newest known version.
 
     A watcher is sent each key in the order of its versions; some versions may be skipped, the newest never is.
+
+    Attributes:
+        total: the sum of the versions of all entries. In one era it only rises.
     """
 
     def __init__(self, outbox: Outbox, limits: ClientLimits) -> None:
         self._outbox, self._limits = outbox, limits
+        self.total = 0
         self._entries: dict[str, ConfigEntry] = {}
         self._watchers: dict[str, dict[ConnectedClient, None]] = {}
         self._is_loaded = False
@@ -40,7 +44,7 @@ class ConfigMirror:
         """Another era has begun, in which versions are counted anew: wait for its entries."""
         self._former.update(self._entries)
         self._entries.clear()
-        self._is_loaded = False
+        self.total, self._is_loaded = 0, False
 
     def load(self, entries: Iterable[ConfigEntry]) -> list[ConfigEntry]:
         """Take all entries that there are; return those that are newer than this copy's, and those that there
@@ -58,6 +62,7 @@ class ConfigMirror:
         """Take some entries; return those that are newer than this copy's."""
         newer = [entry for entry in entries if entry.version > self._newest(entry.key).version]
         for entry in newer:
+            self.total += entry.version - self._newest(entry.key).version
             self._entries[entry.key] = entry
             self._send(self._watchers.get(entry.key, ()), entry)
         return newer
