@@ -63,6 +63,25 @@ def test_a_leader_that_no_data_server_reaches_resigns_whoever_else_reaches_it() 
     assert silence.seconds_until_it_resigns() == 12
 
 
+def test_a_leader_whose_views_are_not_stored_resigns_whoever_reaches_it() -> None:
+    silence = Silence(6.0, "data-1", heard=("data-1",))
+    for expected in (12, 24, 48):
+        silence.unreached.adopted()
+        silence.unreached.not_committed()
+        assert silence.seconds_until_it_resigns() == expected
+    silence.unreached.committed()
+    silence.unreached.not_committed()
+    assert silence.seconds_until_it_resigns() == 12
+
+
+def test_a_view_that_failed_and_is_not_needed_any_more_is_no_reason_to_resign() -> None:
+    silence = Silence(6.0, "data-1", heard=("data-1",))
+    silence.unreached.not_committed()
+    silence.unreached.committed()
+    with pytest.raises(AssertionError, match="it does not resign"):
+        silence.seconds_until_it_resigns()
+
+
 @pytest.mark.parametrize("data", [(), ("data-1",)], ids=["no_data_server", "one_that_is_away"])
 def test_a_leader_whose_data_servers_are_all_away_is_content_with_session_servers(data: tuple[str, ...]) -> None:
     silence = Silence(6.0, *data, "session-1", heard=("session-1",))

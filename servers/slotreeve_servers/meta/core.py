@@ -173,6 +173,7 @@ class MetaCore:
         view = self.view.read()
         self._target = resumed(view.table, view.target)
         self._newest_view.clear()
+        self._unreached.adopted()
         self._raised_at = -math.inf
         silences = {peer.process_id: self._outbox.silent_for(peer) for peer in self._peers}
         members = [*view.data, *view.sessions]
@@ -358,6 +359,7 @@ class MetaCore:
         elif isinstance(found, NextTable) and self._target is now.target:
             self._pause = FIRST_PAUSE_SECONDS / 2
             if found.is_for_no_view:
+                self._unreached.committed()
                 self._target = found.target
                 self._settled = replace(now, target=found.target).key
             elif self._may_act() and self.view.read().revision == now.view.revision:
@@ -404,6 +406,7 @@ class MetaCore:
         found, self._committing = self._committing, None
         moves = found.moves if found is not None else ()
         self._target = found.target if found is not None else None
+        self._unreached.committed()
         if self._raising:
             self.times_set_back += 1
             log.error("ALARM: %s", self._raising)
@@ -425,6 +428,7 @@ class MetaCore:
     def not_committed(self, view: View, error: Exception) -> None:
         """``view`` was not committed: publish nothing, and look again later."""
         self._committing, self._raising = None, ""
+        self._unreached.not_committed()
         log.warning("view %d not committed: %s", view.revision, error)
 
     def _send_to_members(self, message: Message, roles: Sequence[Role] = MEMBERS) -> None:

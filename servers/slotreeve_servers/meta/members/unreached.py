@@ -1,10 +1,11 @@
 """A meta leader that no data server reaches gives up the lead; so does one that no session server reaches, where there
-is no data server.
+is no data server, and one whose views are not stored.
 
 The other meta servers may follow a leader that all other servers are cut off from: elections use connections of their
 own. Nobody then replaces a server that dies, and no data server is confirmed as a leader of slots, although another
-meta server may be reached. The leader cannot know. So it resigns, and each time that it leads again without being
-reached, it waits twice as long (docs/decisions/0057-who-is-cut-off.md).
+meta server may be reached. Nor does a leader replace anybody that keeps its lease, but cannot write: a road to a
+database may let pass what is small only. The leader cannot know whether another one could. So it resigns, and each time
+that it leads again to no purpose, it waits twice as long (docs/decisions/0057-who-is-cut-off.md).
 """
 
 from __future__ import annotations
@@ -37,23 +38,41 @@ class Unreached:
         self._outbox, self._leases = outbox, leases
         self._first = FIRST_LEASES * lease_seconds
         self._wait = self._first
+        self._failing_since: float | None = None
+
+    def adopted(self) -> None:
+        """This server leads anew. No view has failed yet."""
+        self._failing_since = None
+
+    def committed(self) -> None:
+        """A view is stored, or none is needed any more."""
+        if self._failing_since is not None:
+            self._failing_since, self._wait = None, self._first
+
+    def not_committed(self) -> None:
+        """A view is not stored, or not known to be."""
+        if self._failing_since is None:
+            self._failing_since = self._outbox.attended()
 
     def heard(self, role: Role) -> None:
         """A member was heard: where it was awaited, the next silence is a new one."""
-        if role is self._leases.awaited:
+        if role is self._leases.awaited and self._failing_since is None:
             self._wait = self._first
 
     def look(self, meta_servers: int) -> None:
-        """Resign if nobody who is awaited has been heard for too long. Call it now and then while it may act. The only
-        one of the ``meta_servers`` does not resign."""
-        silent_seconds = self._leases.silent_seconds(self._outbox.attended())
-        if silent_seconds < self._wait or meta_servers < 2:
+        """Resign if nobody who is awaited has been heard for too long, or no view was stored. Call it now and then
+        while it may act. The only one of the ``meta_servers`` does not resign."""
+        now = self._outbox.attended()
+        silent_seconds = self._leases.silent_seconds(now)
+        failing_seconds = now - self._failing_since if self._failing_since is not None else 0.0
+        if max(silent_seconds, failing_seconds) < self._wait or meta_servers < 2:
             return
         self._wait = max(self._wait, min(2 * self._wait, LONGEST_SECONDS))
+        if silent_seconds >= failing_seconds:
+            what, may = f"no {self._leases.awaited} server has been heard", "they may reach another meta server"
+        else:
+            what, may = "no view could be stored", "another meta server may be able to"
         log.error(
-            "ALARM: no %s server has been heard for %.1f s; this leader resigns, because they may reach another meta "
-            "server",
-            self._leases.awaited,
-            silent_seconds,
+            "ALARM: %s for %.1f s; this leader resigns, because %s", what, max(silent_seconds, failing_seconds), may
         )
         self._outbox.resign(None)
