@@ -37,7 +37,8 @@ _REASONS = {
     _CLOSED: "the connection was refused",
     int(zmq.EVENT_DISCONNECTED): "connection lost",
     _DENIED: "the key of this process is not trusted there",
-    _HUNG_UP: "the peer hung up during the handshake: it may have another key, or expect one of this process",
+    _HUNG_UP: "the peer hung up during the handshake: it may have another key or expect one of this process, or one of"
+    " both stood still for seconds",
     int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL): "the peer does not speak ZeroMQ, or only one end uses keys",
 }
 

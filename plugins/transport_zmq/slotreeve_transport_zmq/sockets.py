@@ -19,8 +19,6 @@ from slotreeve_protocol.channel import Channel
 
 LINGER_MS = 1_000
 """A closed socket goes on sending for so long. Closing the last transport of a process may take as long."""
-HANDSHAKE_MS = 5_000
-"""A peer that does not complete ZeroMQ's handshake in this time is disconnected."""
 BACKLOG = 1024
 QUEUE_PACKETS = 256
 """Number of packets that libzmq holds for one connection and direction. The rest waits in the channel's outbox."""
@@ -258,12 +256,13 @@ class Monitor:
 
 
 def new_socket(
-    context: zmq.Context[zmq.Socket[bytes]], kind: int, endpoint: str, max_frame_bytes: int
+    context: zmq.Context[zmq.Socket[bytes]], kind: int, endpoint: str, max_frame_bytes: int, handshake_ms: int = 0
 ) -> zmq.Socket[bytes]:
-    """A socket for ``endpoint``, with the options of both ends."""
+    """A socket for ``endpoint``, with the options of both ends. A peer that does not complete ZeroMQ's handshake
+    within ``handshake_ms`` is disconnected; 0: it may take any time."""
     socket = context.socket(kind)
     socket.setsockopt(zmq.IPV6, "[" in endpoint)
-    socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+    socket.setsockopt(zmq.HANDSHAKE_IVL, handshake_ms)
     socket.setsockopt(zmq.LINGER, LINGER_MS)
     socket.setsockopt(zmq.SNDHWM, QUEUE_PACKETS)
     socket.setsockopt(zmq.RCVHWM, QUEUE_PACKETS)

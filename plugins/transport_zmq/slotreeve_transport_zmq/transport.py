@@ -33,16 +33,26 @@ class ZmqTransport:
     It takes a libzmq context on first use, and shares it with other transports of the process that have as many
     ``io_threads``. With ``keys`` every connection is encrypted by CURVE, and both ends prove who they are.
 
+    Args:
+        handshake_seconds: a listener disconnects a peer that does not complete ZeroMQ's handshake in this time. An
+            attempt to connect has the time that :meth:`connect` is given, and no other.
+
     Attributes:
         keys: what it proves and checks identities with; None: it does not.
     """
 
     def __init__(
-        self, clock: Clock, limits: ChannelLimits | None = None, io_threads: int = 1, keys: KeyRing | None = None
+        self,
+        clock: Clock,
+        limits: ChannelLimits | None = None,
+        io_threads: int = 1,
+        keys: KeyRing | None = None,
+        handshake_seconds: float = 5.0,
     ) -> None:
         self._clock = clock
         self._limits = limits or ChannelLimits()
         self._io_threads = io_threads
+        self._handshake_ms = round(1_000 * handshake_seconds)
         self._counters = TransportCounters()
         self._closed = False
         self.keys = keys
@@ -71,12 +81,13 @@ class ZmqTransport:
             return self.new_channel(link, hello, handler)
 
         shared, flusher = self._context(), self._flusher_of_loop()
-        context = shared.context
+        context, frame_bytes = shared.context, self._limits.max_frame_bytes
         draw_first_number()
         try:
             admission = self._admitted(shared)
             with contextlib.ExitStack() as opened:
-                socket = opened.enter_context(new_socket(context, zmq.ROUTER, endpoint, self._limits.max_frame_bytes))
+                socket = new_socket(context, zmq.ROUTER, endpoint, frame_bytes, self._handshake_ms)
+                opened.enter_context(socket)
                 if admission is not None:
                     secure_listener(socket, admission)
                 end = RouterEnd(context, socket, self._clock, flusher, self._counters, new_channel, admission)
