@@ -50,12 +50,14 @@ class ServiceView:
             leader changes or every process starts again, and two gateways give about the same one: it is the version
             of the datum plus the version of the operator's overrides, where a service is watched beside it times
             :data:`STEPS`. The version of what is beside it does not count: gateways may know it differently, because
-            nobody is told of a new version of what has not changed.
+            nobody is told of a new version of what has not changed. Only where the cluster has lost what it counted,
+            and the version of the datum begins anew, does the index, too.
     """
 
     def __init__(self, watcher: ServiceWatcher, data_info_id: str, overrides: ConfigWatch, beside: str = "") -> None:
         self.data_info_id = data_info_id
         self.index = 0
+        self._version = self._beginnings = 0
         self._overrides = overrides
         self._waiters = Waiters()
         self._waiting = 0
@@ -77,7 +79,10 @@ class ServiceView:
         self._made.clear()
         self._late = frozenset(provider.register_id for provider in self.late)
         if before[:1] != changes[:1]:
-            version = self._subscriptions[0].version + self._overrides.version
+            provided = self._subscriptions[0].version or self._version  # 0 while the whole service is asked for again
+            if provided < self._version:
+                self.index, self._beginnings = 0, self._beginnings + 1
+            self._version, version = provided, provided + self._overrides.version
             self.index = max(self.index + 1, version * STEPS if len(changes) > 1 else version)
         elif self._late != late_before:
             self.index += 1
@@ -110,8 +115,8 @@ class ServiceView:
         return self.once("instances", lambda: tuple(p.instance for p in self.providers if p.instance is not None))
 
     async def changed(self, after: int, seconds: float) -> bool:
-        """Wait until ``index`` is greater than ``after``; at most so many seconds. Whether it is. A gateway that is
-        behind the one that gave ``after`` first catches up.
+        """Wait until ``index`` is greater than ``after``, or begins anew; at most so many seconds. Whether that has
+        happened. A gateway that is behind the one that gave ``after`` first catches up.
 
         Raises:
             As :meth:`ready`, once nothing changes any more.
@@ -120,14 +125,15 @@ class ServiceView:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         self._waiting += 1
+        beginnings = self._beginnings
         try:
-            while self.index <= after:
+            while self.index <= after and beginnings == self._beginnings:
                 if self._yielded:
                     raise Backpressure(self._yielded)
                 for subscription in self._subscriptions if self.has_ended else ():
                     await subscription.ready()  # it says why
                 if not await self._waiters.wait(deadline - loop.time()):
-                    return self.index > after
+                    return self.index > after or beginnings != self._beginnings
             return True
         finally:
             self._waiting -= 1

@@ -124,6 +124,43 @@ def test_the_index_does_not_fall_when_a_leader_dies_or_when_every_process_starts
     with_cluster(body)
 
 
+def test_the_index_begins_anew_in_each_gateway_where_the_cluster_has_lost_what_it_counted() -> None:
+    async def body(cluster: SimulatedCluster) -> None:
+        lives_on = SimulatedGateway(cluster, "gateway-1")
+        await lives_on.registry.register(SERVICE, ONE, ttl_seconds=600)
+        view = await lives_on.registry.view(SERVICE)
+        for _ in range(5):
+            await lives_on.registry.deregister(SERVICE, ONE.id)
+            await lives_on.registry.register(SERVICE, ONE, ttl_seconds=600)
+        await asyncio.sleep(1)
+        before = view.index
+        waiting = asyncio.ensure_future(view.changed(before, seconds=300))
+        began = asyncio.get_running_loop().time()
+
+        for name in list(cluster.servers):
+            cluster.kill(name)
+            cluster.wipe(name)
+        for name in cluster.names:
+            await cluster.start(name)
+        await cluster.ready(60)
+
+        assert await waiting, "whoever waits is told at once, although the new index is below its own"
+        assert asyncio.get_running_loop().time() < began + 120
+        new = SimulatedGateway(cluster, "gateway-2")
+        await new.registry.register(SERVICE, TWO)
+        await asyncio.sleep(1)
+        other = await new.registry.view(SERVICE)
+        assert view.instances == other.instances == (TWO,)
+        index = view.index
+        assert 0 < index == other.index < before
+        await new.registry.register(SERVICE, ONE)
+        assert await view.changed(index, seconds=5)
+        assert await other.changed(index, seconds=5)
+        assert view.index == other.index
+
+    with_cluster(body)
+
+
 def test_what_the_client_knows_already_is_seen_at_once_and_so_is_what_stands_beside_it() -> None:
     async def body(cluster: SimulatedCluster) -> None:
         gateway = SimulatedGateway(cluster, "gateway-1")

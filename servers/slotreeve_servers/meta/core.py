@@ -35,13 +35,7 @@ from slotreeve_protocol.meta_messages import (
     View,
 )
 
-from slotreeve_servers.meta.arranging.arranger import (
-    Arranger,
-    PlannedTable,
-    rest_of_way,
-    resumed,
-    without_replaced,
-)
+from slotreeve_servers.meta.arranging.arranger import Arranger, PlannedTable, rest_of_way, resumed, without_replaced
 from slotreeve_servers.meta.arranging.first_assignment import FirstAssignment
 from slotreeve_servers.meta.arranging.loads import NO_LOADS, KnownLoads
 from slotreeve_servers.meta.arranging.next_table import (
