@@ -43,7 +43,8 @@ def add_to(app: typer.Typer) -> None:
     )(sweep)
     group.command(
         "coverage",
-        epilog="Example: slotreeve sim coverage --seeds 0..29. Exit code 0 only if every fault struck in every state.",
+        epilog="Example: slotreeve sim coverage --seeds 0..29. Exit code 0 only if every fault "
+        "struck in every state that the scenario aims at.",
     )(coverage)
     app.add_typer(group, name="sim")
 
@@ -143,13 +144,15 @@ def coverage(
     from collections import Counter
 
     from slotreeve_simulator.coverage import empty_cells, table
+    from slotreeve_simulator.states import ClusterState
 
     from slotreeve_cli.printing import print_json, print_rows
 
     loaded = _loaded(scenario, minutes)
     results = list(_swept(loaded, _range(seeds), minutes, jobs))
     struck = sum((result.struck for result in results), Counter())
-    rows, empty = table(struck, loaded.faults.kinds), empty_cells(struck, loaded.faults.kinds)
+    kinds, states = loaded.faults.kinds, loaded.faults.aims or tuple(ClusterState)
+    rows, empty = table(struck, kinds, states), empty_cells(struck, kinds, states)
     if output is Output.JSON:
         print_json({"scenario": loaded.name, "seeds": len(results), "struck": rows, "empty": empty})
     else:

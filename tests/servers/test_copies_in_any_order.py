@@ -116,7 +116,7 @@ class AnyOrder:
         ready = list[str]()
         leader = self.core(str(row.leader))
         if self.led() is not None and leader.membership.view.revision == self.revision:
-            reports = [report for report in leader._in_sync.reports() if report.slot == 0]
+            reports = [report for report in leader.in_sync.reports() if report.slot == 0]
             ready = [name for report in reports for name in report.ready if name in learners]
         may = ["promote"] * 3 * bool(ready) + ["learn"] * 2 * bool(outside) + ["drop"] * bool(followers or learners)
         may += ["leave"] * bool(followers) + ["hand over"] * bool(followers and not any(self.tables.values()))
@@ -164,7 +164,7 @@ class AnyOrder:
     def check_ready(self) -> None:
         """Whoever is called ready under the newest table has what the leader has, with what is on its way."""
         slot, leader = self.led(), self.core(str(self.row.leader))
-        copies = leader._in_sync._copies.get(0)
+        copies = leader.in_sync._copies.get(0)
         if slot is None or copies is None or leader.membership.view.revision != self.revision:
             return
         for peer in copies.ready & slot.streams.keys():

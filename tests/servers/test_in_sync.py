@@ -377,7 +377,7 @@ class SlotsOfOneFollower(Scene):
     def confirm(self, number: int) -> set[int]:
         """Somebody waits for the followers of this slot: which slots some follower lacks, as far as that is known."""
         failed = set[int]()
-        self.core._confirmations.confirm([self.core.slots.held[number]], failed.update)
+        self.core.confirmations.confirm([self.core.slots.held[number]], failed.update)
         self.outbox.end_turn()
         return failed
 
@@ -469,7 +469,7 @@ def test_a_question_over_a_connection_that_a_follower_has_given_up_says_nothing_
 
 def test_a_learner_that_does_not_come_is_absent_until_it_comes() -> None:
     scene = Scene()
-    look = scene.core._in_sync.look
+    look = scene.core.in_sync.look
     look()
     scene.outbox.advance(ABSENT_SECONDS - 0.1)
     look()
@@ -486,9 +486,9 @@ def test_a_learner_that_is_streamed_to_and_says_nothing_any_more_is_absent() -> 
     scene = Scene()
     scene.follows(LEARNER)
     scene.outbox.silence[LEARNER] = ABSENT_SECONDS
-    scene.core._in_sync.look()
+    scene.core.in_sync.look()
     scene.outbox.advance(ABSENT_SECONDS)
-    scene.core._in_sync.look()
+    scene.core.in_sync.look()
     assert [told.absent for told in scene.reports()] == [["data-2"]]
 
 

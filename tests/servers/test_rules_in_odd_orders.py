@@ -84,7 +84,7 @@ def test_a_lost_client_waits_for_a_current_view_also_in_a_round_with_one_that_ha
 def test_a_learner_is_asked_one_question_at_a_time() -> None:
     scene = Scene()
     scene.follows(LEARNER)
-    scene.core._in_sync.stream_begun(scene.core.slots.held[0])  # another slot's stream begins
+    scene.core.in_sync.stream_begun(scene.core.slots.held[0])  # another slot's stream begins
     scene.outbox.end_turn()
     assert len(scene.asked()) == 1
 

@@ -66,6 +66,17 @@ def _ends_from_registration() -> Patch:
     return replaced(LeaseKeeper, "renew", only_unknown)
 
 
+@bug("the end of a lease is acknowledged before the followers have it", "copies", 1600000001)
+def _end_not_confirmed() -> Patch:
+    end = LeaseKeeper._end
+
+    def changed(self: LeaseKeeper, slot: HeldSlot, data_info_id: str, lease_ids: list[str]) -> list[str]:
+        slot.leases_written -= 1
+        return end(self, slot, data_info_id, lease_ids)
+
+    return replaced(LeaseKeeper, "_end", changed)
+
+
 @bug("a renewal of a lease that there is not is answered as if it were there", "leases", 3)
 def _unknown_is_known() -> Patch:
     renew = LeaseKeeper.renew

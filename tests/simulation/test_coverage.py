@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+import pytest
 from slotreeve_simulator.aims import AIM_SECONDS, Aims
 from slotreeve_simulator.coverage import IMPOSSIBLE, empty_cells, table
 from slotreeve_simulator.fault_kinds import (
@@ -27,17 +28,27 @@ from tests.simulation.test_injector import Scene, play
 SEEDS = 30
 
 
-def test_the_aimed_scenario_has_every_fault_of_servers_and_aims_each_at_every_state() -> None:
+def test_every_state_is_aimed_at_by_one_scenario() -> None:
+    aims = [*load_scenario("aimed").faults.aims, *load_scenario("promotions").faults.aims]
+    assert sorted(aims) == sorted(ClusterState)
+
+
+def test_the_aimed_scenario_has_every_fault_of_servers() -> None:
     aimed = load_scenario("aimed")
     others = STORE_FAULTS | DISK_FAULTS | ADDED_PROCESSES | GATEWAY_FAULTS | ALONE | ROUGH_FAULTS | {FaultKind.SUSPEND}
     assert set(aimed.faults.kinds) == set(FaultKind) - others
+
+
+@pytest.mark.parametrize("name", ["aimed", "promotions"])
+def test_a_scenario_with_aims_aims_each_fault_at_each_of_them(name: str) -> None:
+    scenario = load_scenario(name)
     planned = {
         (fault.kind, fault.aimed_at)
         for seed in range(SEEDS)
-        for storm in plan(aimed, seed, aimed.minutes)
+        for storm in plan(scenario, seed, scenario.minutes)
         for fault in storm.faults
     }
-    cells = {(kind, state) for kind in aimed.faults.kinds for state in ClusterState}
+    cells = {(kind, state) for kind in scenario.faults.kinds for state in scenario.faults.aims}
     assert cells - planned - IMPOSSIBLE.keys() == set()
 
 
@@ -88,9 +99,11 @@ def test_a_run_counts_what_struck_and_the_table_shows_what_did_not() -> None:
     struck = simulate(load_scenario("clients"), 1, minutes=0.25).struck
     assert struck.keys() >= {(kind, ClusterState.QUIET) for kind, _ in struck}
     kinds = sorted({kind for kind, _ in struck})
-    rows = table(struck, kinds)
+    states = tuple(ClusterState)
+    rows = table(struck, kinds, states)
     assert [row["fault"] for row in rows] == kinds
     assert all(row["quiet"] for row in rows)
-    assert f"{kinds[0]} in parts" in empty_cells(struck, kinds)
+    assert f"{kinds[0]} in parts" in empty_cells(struck, kinds, states)
     full = Counter({(kind, state): 1 for kind in kinds for state in ClusterState})
-    assert empty_cells(full, kinds) == []
+    assert empty_cells(full, kinds, states) == []
+    assert list(table(full, kinds[:1], [ClusterState.LOST])[0]) == ["fault", "holder lost"]

@@ -7,6 +7,7 @@ import contextlib
 import math
 import random
 
+import pytest
 from slotreeve.errors import RequestTimeout
 from slotreeve.model.datum import NO_VERSION
 from slotreeve_conformance.virtual_time import run
@@ -115,6 +116,27 @@ def test_after_its_time_and_after_its_caller_has_ended_it_it_may_be_gone() -> No
 
 def test_one_whose_copies_were_all_lost_is_watched_again_from_its_next_acknowledgement() -> None:
     assert with_scene(12.5, "all copies lost") == ""
+
+
+@pytest.mark.parametrize("is_doubtful", [False, True])
+def test_one_whose_end_was_acknowledged_is_nowhere_unless_a_registration_of_it_may_still_arrive(
+    is_doubtful: bool,
+) -> None:
+    async def body(rng: random.Random) -> None:
+        scene = Scene()
+        async with scene.cluster:
+            client = scene.cluster.client()
+            await client.leases.register("s", "b", "x", ttl_seconds=60.0)
+            lease = scene.watch.add(ID, "b", 60.0)
+            lease.is_open, lease.is_doubtful = True, is_doubtful
+            name, slot = next(scene.watch._leaders(ID))
+            scene.watch._check(name, slot, [lease])
+            assert scene.found == ""
+            scene.watch.ended(lease)
+            scene.watch._check(name, slot, [lease])
+            assert ("is in sync and has lease b, whose end was acknowledged" in scene.found) is not is_doubtful
+
+    run(body, seed=1)
 
 
 def test_the_longest_end_has_the_hold_of_the_guard_in_it() -> None:

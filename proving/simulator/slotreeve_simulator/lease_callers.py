@@ -101,6 +101,9 @@ class LeaseCaller:
         sent, lease.touched = now(), math.inf
         try:
             await self._use.register(lease.lease_id, lease.ttl)
+        except (ClientError, TransportError):
+            lease.is_doubtful = True
+            raise
         finally:
             lease.touched = now()
         self._watch.acknowledged(lease, sent)
@@ -112,6 +115,7 @@ class LeaseCaller:
             await self._use.end(lease.lease_id)
         finally:
             lease.touched = now()
+        self._watch.ended(lease)
 
     async def _renew(self, now: Callable[[], float]) -> None:
         kept, sent = dict(self._kept), now()

@@ -1,4 +1,4 @@
-"""Checks of leases at each instant (I16): none ends early, none lives on, and no answer is wrong."""
+"""Checks of leases at each instant (I16): none ends early, none lives on or comes back, and no answer is wrong."""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ class WatchedLease:
             while one is under way.
         register_id: the register id of its record.
         is_open: a request is under way that may end it, or its caller has ended it.
+        is_doubtful: a registration of it has failed, and may still be carried out at any time.
+        has_ended: its end was acknowledged, and nobody registers it again.
         lost_at: when all complete copies of it were lost together.
     """
 
@@ -47,6 +49,8 @@ class WatchedLease:
     version: int = NO_VERSION
     touched: float = 0.0
     is_open: bool = False
+    is_doubtful: bool = False
+    has_ended: bool = False
     lost_at: float = -1.0
 
     def __post_init__(self) -> None:
@@ -93,6 +97,10 @@ class LeaseWatch:
             lease.version = self._version(lease.service)
         lease.until = max(lease.until, sent + lease.ttl)
 
+    def ended(self, lease: WatchedLease) -> None:
+        """Its end was acknowledged."""
+        lease.has_ended = not lease.is_doubtful
+
     def called_unknown(self, lease: WatchedLease) -> None:
         """A renewal was answered with unknown."""
         if self._must_live_now(lease):
@@ -126,13 +134,14 @@ class LeaseWatch:
     # --- what servers hold -------------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Check every server that is in sync by what is committed, and runs: it has each lease that must live. Where no
-        such server lived any more, the leases of the slot were lost with the last one."""
+        """Check every server that is in sync by what is committed, and runs: it has each lease that must live, and none
+        whose end was acknowledged. Where no such server lived any more, the leases of the slot were lost with the last
+        one, and so were their ends."""
         lost = self._copies.look()
         for number, leases in self._by_slot.items():
             if number in lost:
                 for lease in leases:
-                    lease.lost_at = self._now()
+                    lease.lost_at, lease.has_ended = self._now(), False
             for name, process_id in self._copies.in_sync(number):
                 server = self._cluster.servers.get(name)
                 if isinstance(server, DataServer) and server.process_id == process_id:
@@ -146,6 +155,8 @@ class LeaseWatch:
                 self._verdict.violate(
                     "I16", f"{name} is in sync and lacks {lease} {early:.3f} s before its time is over"
                 )
+            if lease.has_ended and lease.register_id in held:
+                self._verdict.violate("I16", f"{name} is in sync and has {lease}, whose end was acknowledged")
 
     def overdue(self, bound: float, since: float) -> str | None:
         """A lease that should have ended: nobody has renewed it, or the cluster has recovered, so long ago that even

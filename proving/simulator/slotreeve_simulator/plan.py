@@ -19,7 +19,6 @@ from slotreeve_simulator.faults import Fault
 from slotreeve_simulator.recorded import Recording
 from slotreeve_simulator.scenario import FaultPlan, Scenario
 from slotreeve_simulator.spared import NO_CORE, Core, core_of_recording, draw_core
-from slotreeve_simulator.states import ClusterState
 
 META_FAULTS = (ALONE - {FaultKind.TOPOLOGY}) | {
     FaultKind.CRASH_META,
@@ -119,7 +118,7 @@ def plan(scenario: Scenario, seed: int, minutes: float) -> list[Storm]:
     numbered = 0
     for number in range(count):
         rng = random.Random(f"{seed}/storm/{number}")
-        drawn = _aimed(scenario, rng, seed * count + number) if scenario.faults.aimed else _faults(scenario, rng)
+        drawn = _aimed(scenario, rng, seed * count + number) if scenario.faults.aims else _faults(scenario, rng)
         chance = random.Random(f"{seed}/core/{number}")
         core = draw_core(scenario, chance)
         faults = [replace(fault, number=numbered + i) for i, fault in enumerate(core.spare_all(drawn, chance))]
@@ -152,7 +151,7 @@ def _fault(rules: FaultPlan, rng: random.Random, kind: FaultKind, victims: _Vict
 def _aimed(scenario: Scenario, rng: random.Random, storm: int) -> list[Fault]:
     """Faults that are aimed at states: one storm after the other goes through all kinds and states."""
     rules = scenario.faults
-    cells = [(kind, state) for state in ClusterState for kind in rules.kinds]
+    cells = [(kind, state) for state in rules.aims for kind in rules.kinds]
     random.Random(0).shuffle(cells)  # those of one storm have nothing in common
     victims, most = _Victims(scenario, rng), rules.per_storm[1]
     faults = []

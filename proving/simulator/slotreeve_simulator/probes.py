@@ -28,6 +28,9 @@ DRIFT = 1.02
 HOPS = 8
 """Travel times in a row that a change may take: to the session server, to the leader, and on to the subscribers."""
 WEIGHTS = (6, 2, 3, 3)
+UNREACHED_GRACES = 5
+"""A session server that cannot be asked delays an end by a round of marks, a grace and another round; where many clients
+are lost, those that come back have up to two more."""
 BEYOND_FEW = 3
 """So many more clients die in a wave than a data server may let end."""
 WAVE_SECONDS = 0.6
@@ -114,6 +117,39 @@ class Probes:
             self._cluster.kill(name)
         self._clients.come(name)
         return True
+
+    async def death_beside_an_unreached_server(self, rng: random.Random) -> None:
+        """A client dies while the data servers do not reach a session server that is a member, and is not the client's.
+        Its registrations end all the same: what cannot be asked delays them for a bounded time."""
+        name = rng.choice(self._clients.running)
+        own = self._server_of(name)
+        sessions = [each for each, server in self._cluster.servers.items() if isinstance(server, SessionServer)]
+        others = [each for each in sessions if each != own]
+        if own is None or not others:
+            return
+        cut = rng.choice(others)
+        data = [each for each, server in self._cluster.servers.items() if isinstance(server, DataServer)]
+        self._trace.note(Weight.FAULT, f"probe: {name} is killed while the data servers do not reach {cut}")
+        self._cluster.network.partition([cut], data)
+        self._clients.ended(name)
+        self._cluster.kill(name)
+        bound = self._bounds[Death.KILLED] + UNREACHED_GRACES * self._time_to_return
+        what = f"{name} has ended"
+        try:
+            await self._cluster.until(
+                lambda: not any(self._registrations([name]).values()),
+                what,
+                bound * DRIFT + ALLOWANCE_SECONDS + self._travel,
+                POLL_SECONDS,
+            )
+        except RequestTimeout:
+            self._verdict.violate(
+                "latency",
+                f"{name} was killed while the data servers do not reach {cut}; its registrations are there after "
+                f"{bound:.1f} s",
+            )
+        self._cluster.network.heal()
+        self._clients.come(name)
 
     async def wave(self, rng: random.Random) -> bool:
         """Clients die one after the other, each too late to be looked at together with the one before: no data server

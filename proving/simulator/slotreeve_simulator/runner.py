@@ -189,6 +189,10 @@ class _Run:
             if self._verdict.violation is None:
                 await self._storm(number, storm)
         if self._verdict.violation is None:
+            self._watch.calm_since = None
+            await self._probes.death_beside_an_unreached_server(random.Random(f"{self._seed}/unreached"))
+            await self._until_well("the cluster after a probe", self._scenario.faults.heal_seconds)
+        if self._verdict.violation is None:
             await self._moves_end(self._scenario.faults.heal_seconds)
         await self._state_clients.leave_all()
         await self._lease_callers.leave_all()

@@ -28,6 +28,7 @@ from slotreeve_transport_memory.network import UNDER_WAY_PACKETS
 from slotreeve_simulator.bounds import bound
 from slotreeve_simulator.fault_kinds import GATEWAY_FAULTS, LATER_FAULTS, STORE_FAULTS, FaultKind
 from slotreeve_simulator.recorded import LONGEST_SECONDS, Recording, ScenarioTable, Symptom
+from slotreeve_simulator.states import ClusterState
 
 
 def _rising(span: tuple[float, float]) -> tuple[float, float]:
@@ -151,8 +152,8 @@ class FaultPlan(ScenarioTable):
     per_storm: tuple[int, int] = (1, 7)
     kinds_per_storm: tuple[int, int] = (1, 4)
     lasting_seconds: Span = (0.02, 9.0)
-    aimed: bool = Field(
-        default=False, description="Each fault waits for a state of the cluster; all kinds and states get their turn."
+    aims: tuple[ClusterState, ...] = Field(
+        default=(), description="Each fault waits for one of these states; all kinds and states get their turn."
     )
     triggers: tuple[FaultKind, ...] = Field(
         default=(), description="Of an aimed storm: further faults, evenly spread, which bring the states about."

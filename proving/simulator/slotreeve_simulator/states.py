@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 
+from slotreeve_protocol.meta_messages import SlotCopies
 from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.session.server import SessionServer
 
@@ -36,6 +37,14 @@ class ClusterState(StrEnum):
     """A service in parts is on its way."""
     WRITES = "writes waiting"
     """Records are on their way to slot leaders."""
+    TRIAL = "learner on trial"
+    """Acknowledgements wait for a learner, too."""
+    READY = "learner ready"
+    """A learner is reported as complete, and is no follower yet."""
+    LOST = "holder lost"
+    """A holder that acknowledgements wait for is reported as not reached."""
+    CONFIRMING = "leases unconfirmed"
+    """Leases are stored, and the followers have not confirmed that they have them."""
 
 
 def states_of(cluster: SimulatedCluster) -> list[ClusterState]:
@@ -84,6 +93,21 @@ def _gathers_parts(_cluster: SimulatedCluster, _data: list[DataServer], sessions
     return any(service.copy.parts for server in sessions for service in server.core.interests.services.values())
 
 
+def _trusts_a_learner(_cluster: SimulatedCluster, data: list[DataServer], _sessions: list[SessionServer]) -> bool:
+    led = ((server.core.in_sync, held) for server in data for held in server.core.slots.led())
+    return any(in_sync.needed(held).difference(held.slot.followers) for in_sync, held in led)
+
+
+def _reports(what: Callable[[SlotCopies], list[str]]) -> Look:
+    return lambda _cluster, data, _sessions: any(
+        what(copies) for server in data for copies in server.core.in_sync.reports()
+    )
+
+
+def _confirms(_cluster: SimulatedCluster, data: list[DataServer], _sessions: list[SessionServer]) -> bool:
+    return any(server.core.confirmations.is_waiting for server in data)
+
+
 _LOOKS: dict[ClusterState, Look] = {
     ClusterState.ELECTION: lambda cluster, _data, _sessions: cluster.leader is None,
     ClusterState.SLOT_MOVING: _slot_is_moving,
@@ -95,4 +119,8 @@ _LOOKS: dict[ClusterState, Look] = {
     ClusterState.HERD: _counts_sessions("clients_waiting"),
     ClusterState.PARTS: _gathers_parts,
     ClusterState.WRITES: _counts_sessions("writes_waiting"),
+    ClusterState.TRIAL: _trusts_a_learner,
+    ClusterState.READY: _reports(lambda copies: copies.ready),
+    ClusterState.LOST: _reports(lambda copies: copies.lost),
+    ClusterState.CONFIRMING: _confirms,
 }

@@ -81,6 +81,8 @@ class DataCore:
         events: the event log, where one is written. ``history``: what this server keeps of the past, if it does.
 
     Attributes:
+        in_sync: the other holders of the slots that it leads. ``confirmations``: its questions whether they have
+            everything.
         endings: the registrations that may end. ``lost_clients``: finds those of lost clients.
         leases: the leases in the slots that it leads.
         unreadable: for how long slots could not be read.
@@ -112,11 +114,11 @@ class DataCore:
         self._brake = Brake(rules)
         self.endings = Endings(outbox, self.slots, self, self._sessions, rules, self._brake, events)
         self.lost_clients = LostClients(outbox, self.slots, self, self._sessions, self.endings)
-        self._in_sync = InSync(outbox, self.slots, self._streams, self.membership)
-        self._streams.begun = self._in_sync.stream_begun
-        self._streams.anew = self._in_sync.begins_anew
-        self._confirmations = FollowerConfirmations(outbox, self._streams, self._in_sync)
-        self.leases = LeaseKeeper(outbox, self.slots, self.membership, self._confirmations, self.endings, self, events)
+        self.in_sync = InSync(outbox, self.slots, self._streams, self.membership)
+        self._streams.begun = self.in_sync.stream_begun
+        self._streams.anew = self.in_sync.begins_anew
+        self.confirmations = FollowerConfirmations(outbox, self._streams, self.in_sync)
+        self.leases = LeaseKeeper(outbox, self.slots, self.membership, self.confirmations, self.endings, self, events)
         self.endings.leases = self.leases
         self._pages = Pages(outbox)
         self._comparisons: dict[Peer, DigestExchange] = {}
@@ -174,8 +176,8 @@ class DataCore:
         self._loads.led(led)
         self.endings.table_changed()
         self.leases.table_changed(led)
-        self._in_sync.table_changed()
-        self._confirmations.table_changed()
+        self.in_sync.table_changed()
+        self.confirmations.table_changed()
         if self._sessions.members != before:
             self._uncompared = {slot.slot.id for slot in self.slots.led()}
             known = {*self._sessions.members, *(peer.process_id for peer in self._sessions.connections)}
@@ -231,7 +233,7 @@ class DataCore:
         self._uncompared = {
             slot.slot.id for slot in candidates if slot.serving and not slot.compared.issuperset(members)
         }
-        return Holdings(sorted({*self.slots.unsettled(), *self._uncompared}), self._in_sync.reports())
+        return Holdings(sorted({*self.slots.unsettled(), *self._uncompared}), self.in_sync.reports())
 
     def _tell_if_settled(self) -> None:
         """A slot is held completely now: tell the meta leader as soon as every slot is."""
@@ -252,7 +254,7 @@ class DataCore:
     def opened(self, peer: Peer) -> None:
         """A session server is compared with from now on; followers and tools speak first."""
         if peer.role is Role.DATA and (older := self._streams.opened(peer)) is not None:
-            self._in_sync.closed(older)
+            self.in_sync.closed(older)
             self._outbox.close(older, "the same process has connected again")
         if peer.role is Role.SESSION:
             older = self._sessions.newest(peer.process_id)
@@ -275,7 +277,7 @@ class DataCore:
         self.changes.forget(peer)
         self._interests.closed(peer)
         self._streams.closed(peer)
-        self._in_sync.closed(peer)
+        self.in_sync.closed(peer)
         self._serve_what_is_complete()
 
     def compared(self, slot: HeldSlot, process_id: str) -> None:
@@ -419,7 +421,7 @@ class DataCore:
         """Serve slots that waited too long, and remove the lost registrations for which there is evidence enough."""
         self._serve_what_is_complete()
         self.lost_clients.look()
-        self._in_sync.look()
+        self.in_sync.look()
         self.endings.look()
         self.delays.look()
         self.unreadable.look()

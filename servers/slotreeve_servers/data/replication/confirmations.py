@@ -66,6 +66,11 @@ class FollowerConfirmations:
         self._open: dict[_Question, None] = {}
         self._ask = TurnEnd(outbox, self._ask_all)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an answer is not there yet."""
+        return bool(self._open)
+
     def confirm(self, slots: Iterable[HeldSlot], done: Callable[[set[int]], None]) -> None:
         """Call ``done`` once everybody that is in sync with these led slots has answered, with the numbers of the slots
         that one of them does not have. Who is in sync and does not follow at present does not have them."""
