@@ -20,7 +20,7 @@ from tests.simulation.planting import Patch, both, replaced
 
 __all__ = ["BUGS", "ElectionBug", "Patch", "both", "bug", "found", "replaced", "suite_of"]
 
-MOST_SEEDS = 80
+MOST_SEEDS = 120
 
 
 @dataclasses.dataclass(frozen=True)

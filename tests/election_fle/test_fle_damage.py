@@ -30,6 +30,7 @@ from slotreeve_election_fle.vote import epoch_of
 import tests.conformance.fle_disk_bugs  # noqa: F401 - adds its bugs
 from tests.conformance.election_bugs import BUGS
 from tests.election_fle.test_fle_lost_votes import votes
+from tests.simulation.planting import replaced
 
 PATIENCE_SECONDS = 40.0
 SETTLE_SECONDS = 2.0
@@ -264,5 +265,10 @@ def test_no_acknowledged_write_is_lost_and_a_centre_is_led(story: Story) -> None
     ],
 )
 def test_each_story_finds_the_defect_that_it_was_told_of_first(name: str, story: Story) -> None:
-    with BUGS[name].make(), pytest.raises((AssertionError, pytest.fail.Exception)):
+    # A link of one direction is no connection for long: that masks the last defect.
+    with (
+        replaced("slotreeve_election_fle.links", "SILENT_BEATS", 10**9),
+        BUGS[name].make(),
+        pytest.raises((AssertionError, pytest.fail.Exception)),
+    ):
         tell(story)

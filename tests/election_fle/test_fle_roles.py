@@ -242,6 +242,22 @@ def test_s90_a_follower_that_acknowledges_nothing_is_hung_up_on() -> None:
     assert hung_up == [2]
 
 
+def test_a_connection_over_which_a_follower_answers_no_ping_is_ended() -> None:
+    leader = Nominated()
+    leader.establish(1)
+    leader.establish(2)
+    now, hung_up = 0.0, []
+    for number in range(1, 20):
+        now += TIMING.ping
+        ended = [e.sid for e in leader.tick(now) if isinstance(e, HangUp)]
+        leader.receive(1, PeerPong(1, number), now)
+        hung_up += ended
+        for sid in ended:
+            list(leader.role.step(PeerDisconnected(sid), now))
+    assert hung_up == [2]
+    assert leader.role.valid_until > now
+
+
 def test_r6_the_lease_counts_from_before_the_ping_was_sent() -> None:
     leader = Nominated()
     leader.establish(now=10.0)

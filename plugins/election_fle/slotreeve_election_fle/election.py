@@ -126,6 +126,7 @@ class FleElection:
         self._asked: deque[WriteAsked] = deque()
         self._taken_this_turn, self._is_turn_counted = 0, False
         self._resigned: list[asyncio.Future[None]] = []
+        self._aside = ""
         self.failures = 0
 
     # --- Election ----------------------------------------------------------------------------------------------------
@@ -382,10 +383,14 @@ class FleElection:
             if self._storage is None:
                 return  # this node has left the election meanwhile
             if error is None:
+                self._aside = ""
+                log.warning("election: takes part again")
                 self._begin(reading)
                 self._connections.resume()
             else:
-                log.error("election: still standing aside: %s", error)
+                if str(error) != self._aside:
+                    self._aside = str(error)
+                    log.error("election: still standing aside: %s", error)
                 self._clock.call_later(PAUSE_SECONDS, self._come_back)
 
         self._worker.run(reading.read).when_finished(read)

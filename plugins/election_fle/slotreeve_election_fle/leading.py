@@ -203,7 +203,7 @@ class Leading:
         else:
             if now >= self._next_ping:
                 yield from self._ping(now)
-            yield from self._hang_up_on_debtors(now)
+            yield from self._hang_up_on_useless(now)
             yield from self._send_batch(now)
 
     # --- followers come and go ---------------------------------------------------------------------------------------
@@ -394,8 +394,11 @@ class Leading:
             is_active = learner.stage is LearnerStage.ACTIVE
             yield Send(learner.sid, PeerPing(self.epoch, self._ping_number) if is_active else AtWork(learner.attempt))
 
-    def _hang_up_on_debtors(self, now: float) -> Iterator[RoleEffect]:
-        """A follower that answers pings but acknowledges nothing is of no use (docs/fle.md, S90)."""
+    def _hang_up_on_useless(self, now: float) -> Iterator[RoleEffect]:
+        """A follower that answers pings but acknowledges nothing is of no use (docs/fle.md, S90), nor is a connection
+        over which none is answered: after a fault that lost packets, TCP is silent for as long as the fault lasted."""
+        for learner in self._learners.silent(now - self._timing.handshake):
+            yield HangUp(learner.sid, f"no ping answered for {self._timing.handshake:g} s")
         for learner, since in self._learners.debtors():
             if now >= since + self._timing.handshake:
                 learner.owes_since = None

@@ -128,5 +128,9 @@ class Learners:
         """The followers that owe an acknowledgement, and since when."""
         return [(x, x.owes_since) for x in self._by_sid.values() if x.owes_since is not None]
 
+    def silent(self, since: float) -> list[Learner]:
+        """The followers that have the history, and have answered no ping that was sent after then."""
+        return [learner for learner in self.at_stage(LearnerStage.ACTIVE) if learner.answered_at < since]
+
     def _active_voters(self) -> list[Learner]:
         return [learner for learner in self.at_stage(LearnerStage.ACTIVE) if learner.counts]

@@ -12,6 +12,9 @@ BEAT_SECONDS = 0.2
 """Pause between two reports of whom a server hears, while it knows no leader."""
 WINDOW_SECONDS = 1.0
 """Age from which on what was heard of a peer says nothing about its link any more."""
+SILENT_BEATS = 15
+"""A connection over which nothing has arrived for so many beats is made again. After a fault that lost packets, TCP is
+silent for about as long as the fault has lasted. Beats are counted, as this process may stand still between two."""
 
 
 class TwoWayLinks:
@@ -21,10 +24,21 @@ class TwoWayLinks:
         self._sid = sid
         self._heard: dict[int, float] = {}
         self._is_heard: dict[int, float] = {}
+        self._silent_beats: dict[int, int] = {}
 
     def heard(self, peer: int, now: float) -> None:
         """Something has arrived from a peer."""
         self._heard[peer] = now
+        self._silent_beats.pop(peer, None)
+
+    def begin(self) -> None:
+        """Peers report from now on. Before, a link was silent where there was nothing to say."""
+        self._silent_beats.clear()
+
+    def is_silent(self, peer: int) -> bool:
+        """Call it with each beat: whether nothing has arrived from a peer for :data:`SILENT_BEATS`."""
+        self._silent_beats[peer] = beats = self._silent_beats.get(peer, 0) + 1
+        return beats > SILENT_BEATS
 
     def told(self, peer: int, hears: Collection[int], now: float) -> None:
         """A peer reports from whom it has received something lately."""
@@ -33,8 +47,8 @@ class TwoWayLinks:
 
     def left(self, peer: int) -> None:
         """The connection to a peer has ended."""
-        self._heard.pop(peer, None)
-        self._is_heard.pop(peer, None)
+        for known in (self._heard, self._is_heard, self._silent_beats):
+            known.pop(peer, None)
 
     def hears(self, now: float) -> list[int]:
         """The peers from which something has arrived lately."""

@@ -174,7 +174,7 @@ class Member:
     def _beat(self, now: float) -> Iterator[Effect]:
         """No leader is known: find out with whom messages are exchanged, and say what this server waits for."""
         for sid in [peer for peer in self._peers if peer in self._quorum.voters]:
-            yield from self._unled.report(sid, now)
+            yield from self._unled.look_at(sid, now)
         yield from self._reconsider(now)
         waits_for = "" if self._observer else self._unled.waits_for(now)
         if waits_for and waits_for != self._waits_for:

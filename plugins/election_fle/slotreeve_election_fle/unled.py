@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from slotreeve_machines.driver import NEVER
 
-from slotreeve_election_fle.effects import Send
-from slotreeve_election_fle.links import BEAT_SECONDS, WINDOW_SECONDS, TwoWayLinks
+from slotreeve_election_fle.effects import HangUp, Send
+from slotreeve_election_fle.links import BEAT_SECONDS, SILENT_BEATS, WINDOW_SECONDS, TwoWayLinks
 from slotreeve_election_fle.messages import Hears
 from slotreeve_election_fle.peers import GreetedPeers
 from slotreeve_election_fle.quorum import Quorum
@@ -35,6 +35,7 @@ class Unled:
     def begin(self, now: float) -> None:
         """No leader is known from now on."""
         self._since, self._next_beat = now, now + BEAT_SECONDS
+        self.links.begin()
 
     def end(self) -> None:
         """A leader is established."""
@@ -51,6 +52,14 @@ class Unled:
             return False
         self._next_beat = now + BEAT_SECONDS
         return True
+
+    def look_at(self, peer: int, now: float) -> Iterator[Send | HangUp]:
+        """With each beat: report to a member, or have the connection made again over which it says nothing."""
+        greeting = self._peers.greeting(peer)
+        if greeting is not None and greeting.tells and self.links.is_silent(peer):
+            yield HangUp(peer, f"nothing has arrived from it for {SILENT_BEATS * BEAT_SECONDS:g} s")
+        else:
+            yield from self.report(peer, now)
 
     def report(self, peer: int, now: float) -> Iterator[Send]:
         """To a member: whom this server hears; and the question whom that one hears, while no leader is known. One of
