@@ -37,8 +37,8 @@ class InThread:
             error: Exception | None = None
             try:
                 result = work()
-            except Exception as raised:  # noqa: BLE001 - whoever waits for the result is given it
-                error = raised
+            except BaseException as raised:  # noqa: BLE001 - whoever waits for the result is given it
+                error = raised if isinstance(raised, Exception) else RuntimeError(f"it has raised {raised!r}")
             try:
                 loop.call_soon_threadsafe(worked, result, error)
             except RuntimeError:

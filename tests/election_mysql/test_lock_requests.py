@@ -391,7 +391,7 @@ def test_an_accepted_database_replaces_all_that_was_known() -> None:
         assert (looked.is_behind, looked.is_accepted_anew, looked.set_back) == (True, True, "")
         await bench.ask(Load())
         assert (list(bench.state.keys()), bench.state.newest.revision) == (["kept"], 1)
-        assert seen == [("kept", Versioned(b"v", 1, 1))]
+        assert seen == [("kept", Versioned(b"v", 1, 1)), ("lost", Versioned(b"", 0, 0))]
         assert await bench.ask(Look()) == Looked(
             SimulatedRow(OWNER, 1, 0, -4_400, Position(1, 1), "accepted", "primary"), False
         )

@@ -46,8 +46,14 @@ def test_the_event_loop_goes_on_while_work_runs_in_a_thread() -> None:
         assert await waiting == "found"
         with pytest.raises(KeyError):
             await result_of(InThread(), fail)
+        with pytest.raises(RuntimeError, match=r"SystemExit\(3\)"):
+            await result_of(InThread(), leave)
 
     asyncio.run(main())
+
+
+def leave() -> None:
+    raise SystemExit(3)
 
 
 def test_where_no_thread_can_be_started_whoever_waits_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

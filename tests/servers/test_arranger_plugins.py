@@ -44,7 +44,11 @@ def raises(table: SlotTable) -> Plan:
     raise ZeroDivisionError("made up by this test")
 
 
-@pytest.mark.parametrize("result", [too_short, unknown_leader, without_moves, with_wrong_moves, raises])
+def leaves(table: SlotTable) -> Plan:
+    raise SystemExit("made up by this test")
+
+
+@pytest.mark.parametrize("result", [too_short, unknown_leader, without_moves, with_wrong_moves, raises, leaves])
 def test_a_plugin_that_raises_or_returns_a_plan_that_is_not_good_is_counted_and_the_table_stays(
     result: Callable[[SlotTable], Plan],
 ) -> None:

@@ -67,6 +67,7 @@ def test_a_leader_whose_views_are_not_stored_resigns_whoever_reaches_it() -> Non
     silence = Silence(6.0, "data-1", heard=("data-1",))
     for expected in (12, 24, 48):
         silence.unreached.adopted()
+        silence.unreached.heard(Role.DATA)
         silence.unreached.not_committed()
         assert silence.seconds_until_it_resigns() == expected
     silence.unreached.committed()

@@ -12,8 +12,9 @@ from slotreeve.clock import LoopClock
 from slotreeve.errors import ElectionError, ModelError, StorageError
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import SlotTable
-from slotreeve.ports import Leadership
+from slotreeve.ports import Leadership, Versioned
 from slotreeve_conformance.virtual_time import run
+from slotreeve_election_mysql.state import CopiedState
 from slotreeve_protocol.meta_messages import ConfigEntry, PutConfig, View
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_protocol.provided import MAX_KEY_LENGTH
@@ -65,6 +66,22 @@ def test_provided_configuration_is_written_read_and_deleted() -> None:
         assert configs.digest != empty
 
     run(scenario)
+
+
+def test_configuration_that_an_accepted_older_state_does_not_have_counts_no_more() -> None:
+    async def refuse(key: str, value: bytes, expected_version: int | None, term: int) -> int:
+        raise AssertionError("nothing is written here")
+
+    state = CopiedState(refuse)
+    configs = ProvidedConfig(state)
+    empty = configs.digest, configs.total, configs.orders
+    orders = Orders(banned=frozenset({"data-2"}))
+    view, stored = (1, "view", Versioned(b"v", 1, 1)), Versioned(b"\x01" + orders.encode(), 1, 1)
+    state.apply([view, (2, PREFIX + ORDERS_KEY, stored)])
+    assert (configs.total, configs.orders) == (1, orders)
+    assert configs.digest != empty[0]
+    state.replace([view])
+    assert (configs.digest, configs.total, configs.orders) == empty
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,11 @@ class MetaState(Protocol):
         """
 
     def watch(self, changed: Callable[[str, Versioned], None]) -> Callable[[], None]:
-        """Call ``changed`` for every committed change from now on, in order. Call the returned function to stop."""
+        """Call ``changed`` for every committed change from now on, in order. Call the returned function to stop.
+
+        A key that is gone, because an older state was accepted in the place of the present one, is told once without
+        bytes, as version 0.
+        """
 
 
 @runtime_checkable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from slotreeve.ports import Versioned
 from slotreeve_machines.watched_state import WatchedState, Writer
 
 from slotreeve_election_mysql.table import NOWHERE, Change, Position, StoredEntry
@@ -38,6 +39,8 @@ class CopiedState(WatchedState):
         for key in sorted(self._revisions, key=self._revisions.__getitem__):
             if self.values[key] != before.get(key):
                 self.notify(key, self.values[key])
+        for key in sorted(before.keys() - self.values.keys()):
+            self.notify(key, Versioned(b"", 0, 0))
 
     def follows(self, change: Change) -> bool:
         """Whether this is the change right after those that are known, so that none between them is missing."""

@@ -41,10 +41,10 @@ class ProvidedConfig:
         """The operator's orders as this node knows them."""
         stored = self._state.read(PREFIX + ORDERS_KEY)
         version = stored.version if stored is not None else 0
-        if version != self._orders_version and stored is not None:
+        if version != self._orders_version:
             self._orders_version = version
             try:
-                self._orders = Orders.decode(_entry(PREFIX + ORDERS_KEY, stored).value)
+                self._orders = Orders.decode(_entry(PREFIX + ORDERS_KEY, stored).value if stored is not None else None)
             except ModelError as error:
                 log.error("%s; the orders before it stay in force", error)
         return self._orders

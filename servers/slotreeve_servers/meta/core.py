@@ -344,6 +344,7 @@ class MetaCore:
         if error is not None:
             self._settled = now.key
             self._arranger.rejected += 1
+            self._unreached.not_committed()
             self._pause = min(LONGEST_PAUSE_SECONDS, 2 * self._pause)
             self._outbox.after(self._pause, self._plan_again)
             log.error(

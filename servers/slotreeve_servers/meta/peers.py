@@ -65,7 +65,8 @@ class MetaPeers(Peers):
         """See :meth:`slotreeve_servers.meta.effects.MetaOutbox.compute`."""
         late = RequestTimeout(f"it has not come to an end after {LONGEST_WORK_SECONDS:g} s")
         if self._is_computing:  # what came before it is late, and still runs
-            self._clock.call_soon(lambda: self._run("plan", lambda: worked(None, late)))
+            waits = RequestTimeout(f"the one before has not come to an end after more than {LONGEST_WORK_SECONDS:g} s")
+            self._clock.call_soon(lambda: self._run("plan", lambda: worked(None, waits)))
             return
         is_over, self._is_computing = False, True
 

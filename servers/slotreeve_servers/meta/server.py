@@ -116,7 +116,8 @@ class MetaServer(NodeServer):
         self._check_facts()
         entry = self.core.configs.entry_of(key, stored)
         if entry is not None:
-            self.core.config_committed(entry)
+            if entry.version:
+                self.core.config_committed(entry)
             if entry.key == SETTINGS_KEY:
                 self._take_settings()
 

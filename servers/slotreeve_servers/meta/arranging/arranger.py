@@ -254,7 +254,9 @@ class Arranger:
         try:
             plan = plugin(table, servers, self._limits)
             fault = plan_fault(table, plan, servers, self._limits.replicas)
-        except Exception:
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # also SystemExit: a plugin ends nothing but its own plan
             self.rejected += 1
             log.exception("the %s's result is rejected; the table of epoch %d stays", role, table.epoch)
             return None

@@ -37,7 +37,7 @@ class Unreached:
     def __init__(self, outbox: MetaOutbox, leases: Leases, lease_seconds: float) -> None:
         self._outbox, self._leases = outbox, leases
         self._first = FIRST_LEASES * lease_seconds
-        self._wait = self._first
+        self._silence_wait = self._failing_wait = self._first
         self._failing_since: float | None = None
 
     def adopted(self) -> None:
@@ -47,17 +47,17 @@ class Unreached:
     def committed(self) -> None:
         """A view is stored, or none is needed any more."""
         if self._failing_since is not None:
-            self._failing_since, self._wait = None, self._first
+            self._failing_since, self._failing_wait = None, self._first
 
     def not_committed(self) -> None:
-        """A view is not stored, or not known to be."""
+        """A view is not stored, or not known to be, or there is no plan for one."""
         if self._failing_since is None:
             self._failing_since = self._outbox.attended()
 
     def heard(self, role: Role) -> None:
         """A member was heard: where it was awaited, the next silence is a new one."""
-        if role is self._leases.awaited and self._failing_since is None:
-            self._wait = self._first
+        if role is self._leases.awaited:
+            self._silence_wait = self._first
 
     def look(self, meta_servers: int) -> None:
         """Resign if nobody who is awaited has been heard for too long, or no view was stored. Call it now and then
@@ -65,14 +65,21 @@ class Unreached:
         now = self._outbox.attended()
         silent_seconds = self._leases.silent_seconds(now)
         failing_seconds = now - self._failing_since if self._failing_since is not None else 0.0
-        if max(silent_seconds, failing_seconds) < self._wait or meta_servers < 2:
+        if meta_servers < 2:
             return
-        self._wait = max(self._wait, min(2 * self._wait, LONGEST_SECONDS))
-        if silent_seconds >= failing_seconds:
+        if silent_seconds >= self._silence_wait:
+            self._silence_wait = _longer(self._silence_wait)
             what, may = f"no {self._leases.awaited} server has been heard", "they may reach another meta server"
+        elif failing_seconds >= self._failing_wait:
+            self._failing_wait = _longer(self._failing_wait)
+            what, may = "no view could be planned and stored", "another meta server may be able to"
         else:
-            what, may = "no view could be stored", "another meta server may be able to"
+            return
         log.error(
             "ALARM: %s for %.1f s; this leader resigns, because %s", what, max(silent_seconds, failing_seconds), may
         )
         self._outbox.resign(None)
+
+
+def _longer(wait: float) -> float:
+    return max(wait, min(2 * wait, LONGEST_SECONDS))

@@ -197,13 +197,13 @@ class ElectionInUse:
         self._last = _essentials(leadership)
         self._changed(leadership)
 
-    def _stored(self, key: str, _held: Versioned) -> None:
+    def _stored(self, key: str, stored: Versioned) -> None:
         if key == KEY:
             self._look()
             if self._going_to is None and _essentials(self.leadership()) != self._last:
                 self._report()
-        elif (held := self.back_end.read(key)) is not None:
-            self._state.notify(key, held)
+        elif (held := self.back_end.read(key)) is not None or not stored.version:
+            self._state.notify(key, held or stored)
 
     def _look(self) -> None:
         """Act on the record of the back-end in use."""
