@@ -64,16 +64,9 @@ def ban(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Ban NODE: a data server hands over its slots, the clients of a session server move away."""
-    _order(_Where(meta, cluster, gateway, token_file), output, _banning(nodes), _acts("PUT", "banned", nodes))
-
-
-def _banning(nodes: Sequence[str]) -> Callable[[Orders], Orders]:
-    return lambda intent: _changed(intent, banned=intent.banned | set(nodes))
-
-
-async def ban_nodes(addresses: list[str], cluster: str, nodes: Sequence[str]) -> None:
-    """Order that these servers hold nothing. Raises as :func:`slotreeve_client.administration.change_config`."""
-    await _carry_out(addresses, cluster, _banning(nodes))
+    where = _Where(meta, cluster, gateway, token_file)
+    acts = _acts("PUT", "banned", nodes)
+    _order(where, output, lambda intent: _changed(intent, banned=intent.banned | set(nodes)), acts)
 
 
 def unban(

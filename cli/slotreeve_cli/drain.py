@@ -56,20 +56,18 @@ def drain(
 
 
 async def _drain(metas: list[str], cluster: str, name: str, dry_run: bool, timeout: float) -> None:
-    from slotreeve_client.administration import cluster_view
+    from slotreeve_client.administration import change_orders, cluster_view
     from slotreeve_client.draining import drainable, holdings
     from slotreeve_client.tools import open_transport
-
-    from slotreeve_cli.admin import ban_nodes
 
     transport = open_transport()
     try:
         with _refused():
             held = await drainable(transport, cluster, metas, name)
-        typer.echo(f"{name} holds {held}, which {held.others} others take over")
-        if dry_run:
-            return
-        await ban_nodes(metas, cluster, [name])
+            typer.echo(f"{name} holds {held}, which {held.others} others take over")
+            if dry_run:
+                return
+            await change_orders(transport, cluster, metas, held.banned_in)
 
         async def left() -> str:
             view = await cluster_view(transport, cluster, metas)

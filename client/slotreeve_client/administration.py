@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import TypeVar
 
 from slotreeve.errors import ClientError, Refused, RequestTimeout, TransportError, Unreachable
@@ -29,7 +29,8 @@ from slotreeve_protocol.provided import check_config_key
 from slotreeve_protocol.tokens import TOKENS_KEY, Tokens
 
 POLL_SECONDS = 0.02
-LEADER_ATTEMPTS = 100
+LEADER_SECONDS = 2.0
+"""For so long a leader is looked for. A question that is under way then may take as long as servers are silent."""
 CHANGE_ATTEMPTS = 10
 
 
@@ -106,6 +107,7 @@ async def cluster_view(transport: Transport, cluster: str, addresses: Iterable[s
 
     Raises:
         Refused, Unreachable, ClientError: as :func:`ask_any`.
+        Unreachable: none leads, and the one that answers knows no view yet: it was started without the others.
     """
     known = list(addresses)
     leader = await cluster_leader(transport, cluster, known)
@@ -114,6 +116,10 @@ async def cluster_view(transport: Transport, cluster: str, addresses: Iterable[s
     reply = await ask_any(transport, cluster, known, GetView())
     if not isinstance(reply, View):
         raise ClientError(f"a meta server answered GetView with a {type(reply).__name__}")
+    if leader.leader is None and not reply.revision:
+        raise Unreachable(
+            f"no meta server among {', '.join(known)} leads, and the one that answers knows no slot table"
+        )
     return reply
 
 
@@ -324,17 +330,32 @@ def _changed(entry: type[E], change: Callable[[E], E]) -> Callable[[bytes | None
 async def _ask_leader(
     transport: Transport, cluster: str, addresses: Iterable[str], message: PutConfig | GetConfigs
 ) -> Configs:
-    known = list(addresses)
-    reply: Message = await cluster_leader(transport, cluster, known)
-    for _ in range(LEADER_ATTEMPTS):
-        if isinstance(reply, LeaderIs) and reply.address is not None:
-            reply = await ask_any(transport, cluster, [reply.address], message)
-        else:
-            await asyncio.sleep(POLL_SECONDS)
-            reply = await cluster_leader(transport, cluster, known)
+    known, loop = list(addresses), asyncio.get_running_loop()
+    until = loop.time() + LEADER_SECONDS
+    while True:
+        reply = await ask_any(transport, cluster, [await a_leader(transport, cluster, known, until)], message)
         if isinstance(reply, Configs):
             return reply
-    raise Unreachable(f"no meta server among {', '.join(known)} leads")
+        if loop.time() >= until:
+            raise Unreachable(f"the meta leader changes all the time; asked were {', '.join(known)}")
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def a_leader(transport: Transport, cluster: str, addresses: Sequence[str], until: float) -> str:
+    """Where the meta leader is; waits for one until then, by the time of the event loop.
+
+    Raises:
+        Refused, ClientError: as :func:`ask_any`.
+        Unreachable: as :func:`ask_any`, or none leads.
+    """
+    loop = asyncio.get_running_loop()
+    while True:
+        known = await cluster_leader(transport, cluster, addresses)
+        if known.address is not None:
+            return known.address
+        if loop.time() >= until:
+            raise Unreachable(f"no meta server among {', '.join(addresses)} leads")
+        await asyncio.sleep(POLL_SECONDS)
 
 
 async def complete_view(

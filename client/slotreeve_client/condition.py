@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
-from slotreeve.errors import SlotreeveError
+from slotreeve.errors import SlotreeveError, Unreachable
 from slotreeve.model.nodes import Node
 from slotreeve.ports import Transport
 from slotreeve_protocol.meta_messages import (
@@ -190,8 +190,8 @@ async def cluster_condition(
     leader = next((meta for meta in metas if meta.state == "leads"), None)
     answering = [meta.address for meta in metas if meta.known is not None] or known
     members = None if leader is None else await _members(transport, cluster, leader.address, before)
-    view = members.view if members is not None else await cluster_view(transport, cluster, answering)
-    nodes = [*view.data, *view.sessions]
+    view = members.view if members is not None else await _view(transport, cluster, answering, metas)
+    nodes = [] if view is None else [*view.data, *view.sessions]
     held_at: dict[str, float] = {}
 
     async def counters_of(node: Node) -> dict[str, int] | None:
@@ -208,6 +208,16 @@ async def cluster_condition(
     if any(found.get("objective_burning") for found in held.values()):
         delays = await delays_of(transport, cluster, nodes)
     return ClusterCondition(metas, members, view, held, orders, held_at, delays)
+
+
+async def _view(transport: Transport, cluster: str, answering: Sequence[str], metas: Sequence[MetaSeen]) -> View | None:
+    """The committed view; None where meta servers answer, and none of them knows it. Raises as :func:`cluster_view`."""
+    try:
+        return await cluster_view(transport, cluster, answering)
+    except Unreachable:
+        if all(meta.known is None for meta in metas):
+            raise
+        return None
 
 
 async def meta_servers(transport: Transport, cluster: str, addresses: Sequence[str]) -> list[MetaSeen]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
+import msgspec
 from slotreeve.errors import NotThere, RequestError
 from slotreeve.model.nodes import Node, Role
 from slotreeve.ports import Transport
 from slotreeve_protocol.meta_messages import View
+from slotreeve_protocol.orders import Orders
 
 from slotreeve_client.administration import change_orders, cluster_view
 from slotreeve_client.audience import clients_of
@@ -22,7 +24,7 @@ class ServerHolds:
         node: the server.
         leads, follows: slots of a data server.
         clients: of a session server.
-        others: number of the other servers of its role that are not banned.
+        others: number of the other servers of its role that are not banned. ``peers``: the names of all of them.
     """
 
     node: Node
@@ -30,11 +32,24 @@ class ServerHolds:
     follows: int
     clients: int
     others: int
+    peers: frozenset[str] = frozenset()
 
     @property
     def is_nothing(self) -> bool:
         """Whether it holds nothing."""
         return not (self.leads or self.follows or self.clients)
+
+    def banned_in(self, orders: Orders) -> Orders:
+        """These orders with a ban of the server: the change that takes it out.
+
+        Raises:
+            RequestError: no other server of its role is left that could take over. So two servers that are drained at
+                one moment are not both taken out.
+        """
+        if self.peers <= orders.banned:
+            name, role = self.node.name, self.node.role
+            raise RequestError(f"{name} is the only {role} server that may hold anything: none could take over")
+        return msgspec.structs.replace(orders, banned=orders.banned | {self.node.name})
 
     def __str__(self) -> str:
         """In words."""
@@ -55,13 +70,14 @@ async def holdings(
         Unreachable: it is a session server, and does not tell of its clients.
     """
     peers = view.sessions if node.role is Role.SESSION else view.data
-    others = len({peer.name for peer in peers} - {node.name} - banned)
+    names = frozenset(peer.name for peer in peers) - {node.name}
+    others = len(names - banned)
     if node.role is Role.SESSION:
         clients = len(await clients_of(transport, cluster, node)) if node in view.sessions else 0
-        return ServerHolds(node, 0, 0, clients, others)
+        return ServerHolds(node, 0, 0, clients, others, names)
     leads = sum(slot.leader == node.name for slot in view.table.slots)
     follows = sum(node.name in slot.holders[1:] for slot in view.table.slots)
-    return ServerHolds(node, leads, follows, 0, others)
+    return ServerHolds(node, leads, follows, 0, others, names)
 
 
 def member_of(view: View, name: str) -> Node | None:
@@ -85,6 +101,5 @@ async def drainable(transport: Transport, cluster: str, addresses: Iterable[str]
         raise NotThere(f"{name} is no member; members are {members}")
     orders, _ = await change_orders(transport, cluster, known, lambda orders: orders)
     held = await holdings(transport, cluster, view, node, orders.banned)
-    if not held.others:
-        raise RequestError(f"{name} is the only {node.role} server that may hold anything: none could take over")
+    held.banned_in(orders)
     return held

@@ -9,7 +9,7 @@ from slotreeve.errors import ClientError, RequestTimeout, SlotreeveError, Unreac
 from slotreeve.ports import Transport
 from slotreeve_protocol.meta_messages import ElectionIs, GetElection, SwapElection, Swapped
 
-from slotreeve_client.administration import LEADER_ATTEMPTS, POLL_SECONDS, ask_any, cluster_leader
+from slotreeve_client.administration import LEADER_SECONDS, POLL_SECONDS, a_leader, ask_any
 
 SWAP_ATTEMPTS = 10
 """A leader that loses its lead before the swap is done has changed nothing."""
@@ -35,21 +35,13 @@ async def swap_election(
     """
     known = list(addresses)
     for _ in range(SWAP_ATTEMPTS):
-        leader = await _a_leader(transport, cluster, known)
+        until = asyncio.get_running_loop().time() + LEADER_SECONDS
+        leader = await a_leader(transport, cluster, known, until)
         asked = SwapElection(to, check_only, tuple(without))
         reply = await ask_any(transport, cluster, [leader], asked, SWAP_SECONDS)
         if isinstance(reply, Swapped):
             return reply
     raise ClientError(f"the leader changed {SWAP_ATTEMPTS} times before the swap was done; it was not")
-
-
-async def _a_leader(transport: Transport, cluster: str, addresses: list[str]) -> str:
-    for _ in range(LEADER_ATTEMPTS):
-        known = await cluster_leader(transport, cluster, addresses)
-        if known.address is not None:
-            return known.address
-        await asyncio.sleep(POLL_SECONDS)
-    raise Unreachable(f"no meta server among {', '.join(addresses)} leads")
 
 
 async def elections_in_use(transport: Transport, cluster: str, addresses: Iterable[str]) -> dict[str, ElectionIs]:

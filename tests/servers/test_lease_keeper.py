@@ -356,7 +356,7 @@ def test_one_question_a_turn_serves_all_who_wait() -> None:
     leader.core.opened(FOLLOWER)
     deliver(leader.outbox, leader.core.handlers, FOLLOWER, Follow([SlotDigests(0, 1, {})]))
     leader.outbox.take()
-    confirmations = FollowerConfirmations(leader.outbox, leader.core._streams, leader.core._in_sync)
+    confirmations = FollowerConfirmations(leader.outbox, leader.core._streams, leader.core.in_sync)
     answers: list[set[int]] = []
     slot = leader.core.slots.held[0]
     confirmations.confirm([slot], answers.append)
@@ -376,7 +376,7 @@ def test_slots_with_different_followers_are_confirmed_each_by_its_own() -> None:
     for peer, number in ((FOLLOWER, 0), (third, 1)):
         core.opened(peer)
         deliver(outbox, core.handlers, peer, Follow([SlotDigests(number, 1, {})]))
-    confirmations = FollowerConfirmations(outbox, core._streams, core._in_sync)
+    confirmations = FollowerConfirmations(outbox, core._streams, core.in_sync)
     answers: list[set[int]] = []
     confirmations.confirm([core.slots.held[0], core.slots.held[1]], answers.append)
     outbox.end_turn()
@@ -469,7 +469,7 @@ class LeaderOfTwoFollowed:
             self.core.opened(peer)
             deliver(self.outbox, self.core.handlers, peer, Follow([SlotDigests(0, 1, {})]))
         self.answers: list[set[int]] = []
-        self.core._confirmations.confirm([self.core.slots.held[0]], self.answers.append)
+        self.core.confirmations.confirm([self.core.slots.held[0]], self.answers.append)
         self.outbox.end_turn()
 
     def view(self, revision: int, slot: Slot) -> None:

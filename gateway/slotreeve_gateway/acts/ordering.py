@@ -32,15 +32,18 @@ _NOTHING = "Nothing changes: the orders say so already."
 async def order(actor: Actor, act: Order, is_dry: bool) -> ActOutcome:
     """See :func:`slotreeve_gateway.acts.carry_out`."""
     asked = actor.servers.asked
-    if isinstance(act, Drain):
-        await drainable(*asked, act.server)
+    drained = await drainable(*asked, act.server) if isinstance(act, Drain) else None
+
+    def change(orders: Orders) -> Orders:
+        return changed(orders if drained is None else drained.banned_in(orders), act)
+
     before, _ = await change_orders(*asked, lambda orders: orders)
-    after = changed(before, act)
+    after = change(before)
     verb = "Draining" if isinstance(act, Drain) else "Banning"
     sentences = await effects(actor.servers, before, after, verb)
     if not is_dry:
         actor.begins(deed_of(act))
-        before, after = await change_orders(*asked, lambda orders: changed(orders, act))
+        before, after = await change_orders(*asked, change)
     return ActOutcome(sentences or [_NOTHING], undo_of(before, after), before != after)
 
 
