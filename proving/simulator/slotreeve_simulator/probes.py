@@ -29,8 +29,8 @@ HOPS = 8
 """Travel times in a row that a change may take: to the session server, to the leader, and on to the subscribers."""
 WEIGHTS = (6, 2, 3, 3)
 UNREACHED_GRACES = 5
-"""A session server that cannot be asked delays an end by a round of marks, a grace and another round; where many clients
-are lost, those that come back have up to two more."""
+"""A session server that cannot be asked delays an end by a round of marks, a grace and another round. Where many
+clients are lost, those that come back have up to two more."""
 BEYOND_FEW = 3
 """So many more clients die in a wave than a data server may let end."""
 WAVE_SECONDS = 0.6
