@@ -29,6 +29,7 @@ from slotreeve_election_fle.following import Following
 from slotreeve_election_fle.handshake import EpochProposal
 from slotreeve_election_fle.leading import Leading
 from slotreeve_election_fle.lease import Promise, renewed_at
+from slotreeve_election_fle.links import SILENT_SECONDS
 from slotreeve_election_fle.messages import (
     AtWork,
     Commit,
@@ -247,7 +248,7 @@ def test_a_connection_over_which_a_follower_answers_no_ping_is_ended() -> None:
     leader.establish(1)
     leader.establish(2)
     now, hung_up = 0.0, []
-    for number in range(1, 20):
+    for number in range(1, 2 + round(SILENT_SECONDS / TIMING.ping)):
         now += TIMING.ping
         ended = [e.sid for e in leader.tick(now) if isinstance(e, HangUp)]
         leader.receive(1, PeerPong(1, number), now)

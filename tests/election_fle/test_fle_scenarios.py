@@ -331,6 +331,22 @@ def test_s73_s74_a_voter_that_turns_away_right_after_the_election_delays_a_leade
     play(scenario, nodes=5, seed=seed)
 
 
+def test_without_a_leader_no_connection_between_servers_that_run_is_made_again(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        await ensemble.start()
+        await ensemble.start("watcher-1", observe_only=True)
+        for name in others(ensemble, await ensemble.agreed())[:3]:
+            ensemble.kill(name)
+        caplog.clear()
+        await asyncio.sleep(20)
+        assert ensemble.leading() == []
+        assert [record.message for record in caplog.records if "closing the connection" in record.message] == []
+
+    play(scenario, nodes=5)
+
+
 def test_s75_observers_do_not_keep_a_leader_in_office(play: Play) -> None:
     async def scenario(ensemble: Ensemble) -> None:
         await ensemble.start()

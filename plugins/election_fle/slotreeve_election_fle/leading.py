@@ -27,6 +27,7 @@ from slotreeve_election_fle.handshake import EpochProposal
 from slotreeve_election_fle.learners import Learner, Learners, LearnerStage
 from slotreeve_election_fle.lease import Promise
 from slotreeve_election_fle.ledger import Ledger
+from slotreeve_election_fle.links import SILENT_SECONDS
 from slotreeve_election_fle.messages import (
     AtWork,
     Commit,
@@ -397,8 +398,9 @@ class Leading:
     def _hang_up_on_useless(self, now: float) -> Iterator[RoleEffect]:
         """A follower that answers pings but acknowledges nothing is of no use (docs/fle.md, S90), nor is a connection
         over which none is answered: after a fault that lost packets, TCP is silent for as long as the fault lasted."""
-        for learner in self._learners.silent(now - self._timing.handshake):
-            yield HangUp(learner.sid, f"no ping answered for {self._timing.handshake:g} s")
+        silence = max(SILENT_SECONDS, self._timing.handshake)
+        for learner in self._learners.silent(now - silence):
+            yield HangUp(learner.sid, f"no ping answered for {silence:g} s")
         for learner, since in self._learners.debtors():
             if now >= since + self._timing.handshake:
                 learner.owes_since = None

@@ -13,6 +13,7 @@ BEAT_SECONDS = 0.2
 WINDOW_SECONDS = 1.0
 """Age from which on what was heard of a peer says nothing about its link any more."""
 SILENT_BEATS = 15
+SILENT_SECONDS = SILENT_BEATS * BEAT_SECONDS
 """A connection over which nothing has arrived for so many beats is made again. After a fault that lost packets, TCP is
 silent for about as long as the fault has lasted. Beats are counted, as this process may stand still between two."""
 

@@ -201,11 +201,13 @@ class Member:
         yield from self._reconsider(now)
 
     def _told(self, sid: int, sids: Collection[int], asks: bool, now: float) -> Iterator[Effect]:
-        """A peer has told whom it hears: one that looks for a leader, and ``asks`` the same, or as an answer."""
+        """A peer has told whom it hears: one that looks for a leader, and ``asks`` the same, or as an answer. Voters
+        that look report to each other by themselves, and to no observer."""
         was_linked = self._unled.is_linked(sid, now)
         self._unled.links.told(sid, sids, now)
         becomes_linked = not was_linked and self._unled.is_linked(sid, now)
-        if (asks and self._leader is not None) or becomes_linked:
+        reports_anyway = self._leader is None and sid in self._quorum.voters
+        if (asks and not reports_anyway) or becomes_linked:
             yield from self._unled.report(sid, now)
         if becomes_linked and isinstance(self._role, Looking):
             yield from self._reconsider(now)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from slotreeve_machines.driver import NEVER
 
 from slotreeve_election_fle.effects import HangUp, Send
-from slotreeve_election_fle.links import BEAT_SECONDS, SILENT_BEATS, WINDOW_SECONDS, TwoWayLinks
+from slotreeve_election_fle.links import BEAT_SECONDS, SILENT_SECONDS, WINDOW_SECONDS, TwoWayLinks
 from slotreeve_election_fle.messages import Hears
 from slotreeve_election_fle.peers import GreetedPeers
 from slotreeve_election_fle.quorum import Quorum
@@ -57,7 +57,7 @@ class Unled:
         """With each beat: report to a member, or have the connection made again over which it says nothing."""
         greeting = self._peers.greeting(peer)
         if greeting is not None and greeting.tells and self.links.is_silent(peer):
-            yield HangUp(peer, f"nothing has arrived from it for {SILENT_BEATS * BEAT_SECONDS:g} s")
+            yield HangUp(peer, f"nothing has arrived from it for {SILENT_SECONDS:g} s")
         else:
             yield from self.report(peer, now)
 
