@@ -67,6 +67,25 @@ def ban(
     where = _Where(meta, cluster, gateway, token_file)
     acts = _acts("PUT", "banned", nodes)
     _order(where, output, lambda intent: _changed(intent, banned=intent.banned | set(nodes)), acts)
+    if not gateway:
+        _name_strangers(meta, cluster, nodes)
+
+
+def _name_strangers(metas: list[str], cluster: str, nodes: Sequence[str]) -> None:
+    """Say which of the banned are no data or session servers at present: a slip of the pen bans nobody."""
+    from slotreeve_client.tools import run_async
+
+    from slotreeve_cli.printing import as_text
+    from slotreeve_cli.status import committed_view
+
+    view = run_async(committed_view(metas, cluster))
+    members = {node.name for node in [*view.data, *view.sessions]}
+    for name in dict.fromkeys(nodes):
+        if name not in members:
+            typer.echo(
+                as_text(f"{name} is no data or session server now; the ban counts once one of this name comes"),
+                err=True,
+            )
 
 
 def unban(

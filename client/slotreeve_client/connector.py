@@ -273,7 +273,7 @@ class Connector:
         if line is None:
             return
         line.end(reason)
-        self._dialler.ended(connection)
+        self._dialler.ended(connection, reason)
         if not self._move.lost(connection):
             return
         self._reconnect.lost(connection.address, reason)
@@ -334,7 +334,8 @@ class Connector:
             race = Race(addresses, self._dialler, self._clock, silent_seconds, self._options.connect_seconds)
             while (connection := await race.winner()) is not None:
                 line = self._lines.get(connection)
-                reason = await line.admission() if line is not None else "the connection ended at once"
+                ended = self._dialler.why_ended(connection.address)
+                reason = await line.admission() if line is not None else ended
                 if not reason:
                     return
                 self._reconnect.failed(connection.address, Unreachable(f"{connection.address}: {reason}"))

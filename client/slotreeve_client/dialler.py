@@ -28,10 +28,12 @@ class Dialler:
         self._transport, self._hello, self._handler, self._reconnect = transport, hello, handler, reconnect
         self._signs = transport if isinstance(transport, SignsOfLife) else None
         self._arrived: Connection | None = None
+        self._ended: dict[str, str] = {}
 
     def begin(self) -> None:
         """A new search for a session server begins: the next connection arrives."""
         self._arrived = None
+        self._ended.clear()
 
     def arrives(self, connection: Connection) -> bool:
         """A connection has opened. False if another one opened before it in this search: this one must be closed, or
@@ -46,10 +48,15 @@ class Dialler:
         """Whether a connection of this search is open."""
         return self._arrived is not None
 
-    def ended(self, connection: Connection) -> None:
+    def ended(self, connection: Connection, reason: str) -> None:
         """A connection has ended. If it was the one that had arrived, the next one arrives."""
+        self._ended[connection.address] = reason
         if self._arrived is connection:
             self._arrived = None
+
+    def why_ended(self, address: str) -> str:
+        """Why the last connection of this search to a session server ended at once, as the server says."""
+        return self._ended.get(address) or "the connection ended at once"
 
     def has_answered(self, address: str) -> bool:
         """Whether an attempt under way at this address has shown a sign of life. Once a connection has arrived, only
@@ -73,7 +80,7 @@ class Dialler:
             hello = msgspec.structs.replace(self._hello, pause_seconds=self._reconnect.longest_next_pause)
             connection = await self._transport.connect(address, hello, self._handler, self._reconnect.attempt_seconds)
             if connection is not self._arrived:
-                raise Unreachable(f"{address}: the connection ended at once")
+                raise Unreachable(f"{address}: {self.why_ended(address)}")
         except TransportError as error:
             self._reconnect.failed(address, error)
             return None

@@ -111,7 +111,7 @@ class Reconnect:
             self._unsaid[address] = self._unsaid.get(address, 0) + 1
             return
         unsaid = self._said_again(address)
-        self._failures[address] = str(error)
+        self._failures[address] = str(error).removeprefix(f"{address}: ")
         if self._refusal is not None:
             log.error("%s refuses this client: %s%s", address, error, unsaid)
         else:

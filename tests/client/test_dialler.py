@@ -32,7 +32,7 @@ class Arrivals:
         """Nothing is done with messages."""
 
     def closed(self, connection: Connection, reason: str) -> None:
-        self.dialler.ended(connection)
+        self.dialler.ended(connection, reason)
 
 
 def test_one_connection_of_a_search_arrives_and_the_next_one_once_it_has_ended() -> None:
@@ -53,7 +53,8 @@ def test_one_connection_of_a_search_arrives_and_the_next_one_once_it_has_ended()
         assert not dialler.has_answered("second:1")
         assert handler.arrived == [True, False]
         assert "second:1: the connection ended at once" in plan.failures
-        dialler.ended(first)
+        dialler.ended(first, "this session server is banned")
+        assert dialler.why_ended("first:1") == "this session server is banned"
         assert await dialler.attempt("second:1") is not None
         dialler.begin()
         assert await dialler.attempt("first:1") is not None
