@@ -73,12 +73,18 @@ def ban(
 
 def _name_strangers(metas: list[str], cluster: str, nodes: Sequence[str]) -> None:
     """Say which of the banned are no data or session servers at present: a slip of the pen bans nobody."""
-    from slotreeve_client.tools import run_async
+    import asyncio
+
+    from slotreeve.errors import SlotreeveError
 
     from slotreeve_cli.printing import as_text
     from slotreeve_cli.status import committed_view
 
-    view = run_async(committed_view(metas, cluster))
+    try:
+        view = asyncio.run(committed_view(metas, cluster))
+    except SlotreeveError as error:
+        typer.echo(as_text(f"the ban is in force; whether there are such servers is not known: {error}"), err=True)
+        return
     members = {node.name for node in [*view.data, *view.sessions]}
     for name in dict.fromkeys(nodes):
         if name not in members:

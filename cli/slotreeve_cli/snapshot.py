@@ -132,15 +132,15 @@ def restore(
     print_rows(rows, output, empty="the snapshot and the cluster have no keys")
     writes = [step for step in todo if step.change in (Change.ADD, Change.REPLACE)]
     writes += [step for step in todo if step.change is Change.EXTRA and delete_extra]
+    stay = [step.key for step in todo if step.change is Change.EXTRA and not delete_extra]
+    if stay:
+        typer.echo(f"not in the snapshot, and stays in force: {', '.join(stay)}; --delete-extra deletes it", err=True)
     if dry_run or not writes:
         return
     if not yes:
         typer.confirm(f"Write {len(writes)} keys?", abort=True)
     run_async(_write(meta, cluster, found, writes, delete_extra))
-    stay = [step.key for step in todo if step.change is Change.EXTRA and not delete_extra]
     typer.echo(f"{len(writes)} keys written; the cluster has what the snapshot has", err=True)
-    if stay:
-        typer.echo(f"not in the snapshot, and still in force: {', '.join(stay)}; --delete-extra deletes them", err=True)
 
 
 def _said(change: str, delete_extra: bool) -> str:

@@ -23,6 +23,7 @@ from slotreeve_election_fle.member import Member
 from slotreeve_election_fle.messages import FORMAT, Greeting, Notification, from_opaque, to_opaque
 from slotreeve_election_fle.vote import State, Vote
 from slotreeve_protocol.general_messages import Opaque
+from slotreeve_transport_memory.network import MemoryNetwork
 
 Play = Callable[..., None]
 HANDSHAKE = 1.02
@@ -345,6 +346,24 @@ def test_without_a_leader_no_connection_between_servers_that_run_is_made_again(
         assert [record.message for record in caplog.records if "closing the connection" in record.message] == []
 
     play(scenario, nodes=5)
+
+
+def test_an_observer_far_away_follows_although_its_answers_are_older_than_a_lease(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        await ensemble.start()
+        await ensemble.agreed()
+        assert isinstance(ensemble.network, MemoryNetwork)
+        ensemble.network.delay_seconds = lambda source, to: 0.3 if "watcher-1" in (source, to) else 0.0
+        await ensemble.start("watcher-1", observe_only=True)
+        await asyncio.sleep(5)
+        caplog.clear()
+        await asyncio.sleep(30)
+        assert ensemble.election("watcher-1").leadership().leader is not None
+        assert [record.message for record in caplog.records if "closing the connection" in record.message] == []
+
+    play(scenario)
 
 
 def test_s75_observers_do_not_keep_a_leader_in_office(play: Play) -> None:

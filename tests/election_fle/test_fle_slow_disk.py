@@ -162,3 +162,28 @@ def test_a_slow_disk_is_reported_at_the_start_and_counted(play: Play, caplog: py
         assert election.disk_watch.slowest_seconds == pytest.approx(0.4)
 
     play(scenario)
+
+
+@pytest.mark.parametrize("seconds", [4.0, 8.0])
+def test_nobody_hangs_up_on_a_follower_whose_disk_takes_seconds_for_each_write_nor_does_it(
+    play: Play, caplog: pytest.LogCaptureFixture, seconds: float
+) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        await ensemble.start()
+        leader = await ensemble.agreed()
+        victim = next(name for name in ensemble.names if name != leader)
+        ensemble.kill(victim)
+        for number in range(20):
+            await ensemble.write(leader, f"a{number}", b"v")
+        slow(ensemble, seconds, victim)
+        caplog.clear()
+        await ensemble.start(victim)
+        for number in range(120):
+            await ensemble.write(leader, f"b{number}", b"v")
+            await asyncio.sleep(0.5)
+        assert [record.message for record in caplog.records if "closing the connection" in record.message] == []
+        assert len(ensemble.election(victim).state.keys()) > 100
+        slow(ensemble, 0.0, victim)
+        await asyncio.sleep(10)
+
+    play(scenario)

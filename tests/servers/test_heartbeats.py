@@ -130,6 +130,8 @@ def test_how_far_members_count_is_seen_in_each_number_by_itself() -> None:
     last.take(Heartbeat(node("session-1"), 7, 3, [], config_total=11))
     assert last.above(own) == Newest("session-1", 7, 3, 2, 11)
     last.take(Heartbeat(node("data-1"), 5, 4, [], term=3))
+    assert last.above(own) == Newest("session-1", 7, 4, 2, 11), "a late member has the term of its view"
+    last.take(Heartbeat(node("data-1"), 7, 4, [], term=3))
     assert last.above(own) == Newest("session-1", 7, 4, 3, 11)
     last.take(Heartbeat(node("data-1"), 7, 3, [], term=1 << 53))
     last.take(Heartbeat(node("session-1"), 7, 3, [], config_total=1 << 60))

@@ -70,15 +70,16 @@ def test_a_leader_whose_views_are_not_stored_resigns_whoever_reaches_it() -> Non
         silence.unreached.heard(Role.DATA)
         silence.unreached.not_committed()
         assert silence.seconds_until_it_resigns() == expected
+    silence.unreached.adopted()
     silence.unreached.committed()
     silence.unreached.not_committed()
-    assert silence.seconds_until_it_resigns() == 12
+    assert silence.seconds_until_it_resigns() == 12, "a view was stored, at the first attempt"
 
 
 def test_a_view_that_failed_and_is_not_needed_any_more_is_no_reason_to_resign() -> None:
     silence = Silence(6.0, "data-1", heard=("data-1",))
     silence.unreached.not_committed()
-    silence.unreached.committed()
+    silence.unreached.not_needed()
     with pytest.raises(AssertionError, match="it does not resign"):
         silence.seconds_until_it_resigns()
 

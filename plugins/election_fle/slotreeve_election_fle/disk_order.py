@@ -21,7 +21,7 @@ from slotreeve_election_fle.effects import (
     Send,
 )
 from slotreeve_election_fle.entries import Entry
-from slotreeve_election_fle.messages import AtWork, PeerPing, PeerPong
+from slotreeve_election_fle.messages import AtWork, Hears, PeerPing, PeerPong
 
 
 class DiskOrder(EffectQueue[Effect]):
@@ -70,4 +70,5 @@ OTHER_WRITES = (BeginTakingOver, ReplaceLog, SaveEpochs, SaveIdentity, SaveSnaps
 
 
 def _is_heartbeat(effect: Effect) -> bool:
-    return isinstance(effect, Send) and isinstance(effect.message, PeerPing | PeerPong | AtWork)
+    """Whether it says only that this server runs and hears: nothing in it rests on the disk."""
+    return isinstance(effect, Send) and isinstance(effect.message, PeerPing | PeerPong | AtWork | Hears)

@@ -185,6 +185,7 @@ class Leading:
                 yield from self._advance_commit()
             case PeerPong(epoch=self.epoch, number=number) if learner.stage is LearnerStage.ACTIVE:
                 learner.answered_at = max(learner.answered_at, self._pings.get(number, 0.0))
+                learner.heard_at = now
                 self._renewed = self._learners.renewed_at()
                 yield from self._settle_leadership(now)
             case _:
@@ -320,6 +321,7 @@ class Leading:
         learner.stage = LearnerStage.ACTIVE
         learner.transfer = None
         learner.answered_at = learner.sent_at
+        learner.heard_at = now
         self._renewed = self._learners.renewed_at()
         learner.acknowledge(ack.last_zxid, self._ledger.last_zxid, now)
         if not self.is_established:

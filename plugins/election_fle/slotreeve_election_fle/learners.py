@@ -35,7 +35,8 @@ class Learner:
         transfer: the history, from SENDING on.
         last_zxid: the end of its log when it acknowledged the epoch.
         sent_at: when NewLeader was sent; its acknowledgement renews the lease as a ping does.
-        answered_at: when the newest ping that it answered was sent.
+        answered_at: when the newest ping that it answered was sent, for the lease. ``heard_at``: when it last answered
+            one, however old, or acknowledged the history.
         acked_zxid: everything up to it is on its disk.
         owes_since: since when it has not acknowledged an entry that it was sent; None if it owes nothing.
     """
@@ -48,6 +49,7 @@ class Learner:
     last_zxid: int = 0
     sent_at: float = 0.0
     answered_at: float = 0.0
+    heard_at: float = 0.0
     acked_zxid: int = 0
     owes_since: float | None = None
     paced: bool = False
@@ -129,8 +131,8 @@ class Learners:
         return [(x, x.owes_since) for x in self._by_sid.values() if x.owes_since is not None]
 
     def silent(self, since: float) -> list[Learner]:
-        """The followers that have the history, and have answered no ping that was sent after then."""
-        return [learner for learner in self.at_stage(LearnerStage.ACTIVE) if learner.answered_at < since]
+        """The followers that have the history, and have answered nothing after then."""
+        return [learner for learner in self.at_stage(LearnerStage.ACTIVE) if learner.heard_at < since]
 
     def _active_voters(self) -> list[Learner]:
         return [learner for learner in self.at_stage(LearnerStage.ACTIVE) if learner.counts]

@@ -354,7 +354,7 @@ class MetaCore:
         elif isinstance(found, NextTable) and self._target is now.target:
             self._pause = FIRST_PAUSE_SECONDS / 2
             if found.is_for_no_view:
-                self._unreached.committed()
+                self._unreached.not_needed()
                 self._target = found.target
                 self._settled = replace(now, target=found.target).key
             elif self._may_act() and self.view.read().revision == now.view.revision:

@@ -75,7 +75,9 @@ META: Mapping[str, Counted] = {
     "session_servers": Counted(_G, "session servers that are members"),
     "protected": Counted(_G, "1 while `meta.protect_below` freezes the slot table", True),
     "state_set_back": Counted(
-        _C, "how often this leader found members with a newer view than the meta state has", True
+        _C,
+        "how often this leader went on above members that knew a newer meta state: a view, a term or configuration",
+        True,
     ),
     "slots_led_unclean": Counted(
         _C, "slots that this meta leader gave to a server that was not in sync, because no other one lived", True

@@ -78,7 +78,9 @@ class LastHeartbeats:
         believed."""
         newest = own
         for name, heartbeat in self._last.items():
-            has = Newest(name, heartbeat.revision, heartbeat.table_epoch, heartbeat.term)
+            has = Newest(name, heartbeat.revision, heartbeat.table_epoch)
+            if heartbeat.revision >= own.revision:  # else it is late, and takes the view and its term
+                has = has._replace(term=heartbeat.term)
             if heartbeat.revision == own.revision:
                 has = has._replace(config_total=heartbeat.config_total)
             if is_believed(has.revision, has.epoch) and max(has.term, has.config_total) < UNBELIEVABLE:

@@ -45,9 +45,12 @@ class Unreached:
         self._failing_since = None
 
     def committed(self) -> None:
-        """A view is stored, or none is needed any more."""
-        if self._failing_since is not None:
-            self._failing_since, self._failing_wait = None, self._first
+        """A view is stored."""
+        self._failing_since, self._failing_wait = None, self._first
+
+    def not_needed(self) -> None:
+        """There is nothing to store any more, which does not prove that it would be stored."""
+        self._failing_since = None
 
     def not_committed(self) -> None:
         """A view is not stored, or not known to be, or there is no plan for one."""
