@@ -342,12 +342,8 @@ async def _ask_leader(
 
 
 async def a_leader(transport: Transport, cluster: str, addresses: Sequence[str], until: float) -> str:
-    """Where the meta leader is; waits for one until then, by the time of the event loop.
-
-    Raises:
-        Refused, ClientError: as :func:`ask_any`.
-        Unreachable: as :func:`ask_any`, or none leads.
-    """
+    """Where the meta leader is; waits for one until then, by the time of the event loop. Raises as :func:`ask_any`;
+    Unreachable also if none leads."""
     loop = asyncio.get_running_loop()
     while True:
         known = await cluster_leader(transport, cluster, addresses)

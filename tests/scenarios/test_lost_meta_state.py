@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from slotreeve_client import Client, Lease, Scope, Subscription
@@ -36,6 +36,18 @@ async def all_but_one_start_anew(cluster: SimulatedCluster, cut_off_from: Sequen
         cluster.wipe(name)
     for name in others:
         await cluster.start(name)
+
+
+async def set_back_under_the_same_view(cluster: SimulatedCluster, older: Mapping[str, bytes]) -> None:
+    """The only meta server starts with what its disk held earlier, and goes on in another era."""
+    before, disk = cluster.views()[0], cluster.disk("meta-1")
+    assert disk is not None
+    cluster.kill("meta-1")
+    disk.files = dict(older)
+    await cluster.start("meta-1")
+    await cluster.until(lambda: cluster.views()[0].era != before.era, "another era has begun", 60)
+    await cluster.ready(60)
+    assert times_set_back(cluster) == 1
 
 
 def times_set_back(cluster: SimulatedCluster) -> int:
@@ -111,12 +123,7 @@ async def test_a_meta_state_that_was_set_back_under_the_same_view_is_followed_by
         await change_orders(*operator, lambda orders: msgspec.structs.replace(orders, push_stopped=True))
         await asyncio.sleep(5)
         assert cluster.views()[0].revision == before.revision
-        cluster.kill("meta-1")
-        disk.files = dict(older)
-        await cluster.start("meta-1")
-        await cluster.until(lambda: cluster.views()[0].era != before.era, "another era has begun", 60)
-        await cluster.ready(60)
-        assert times_set_back(cluster) == 1
+        await set_back_under_the_same_view(cluster, older)
         orders = [cluster.session(name).core._orders.orders for name in ("session-1", "session-2")]
         assert not any(each.push_stopped for each in orders)
         await put_config(*operator, "limit", b"again")
@@ -139,12 +146,7 @@ async def test_members_follow_a_leader_whose_terms_begin_anew_under_the_same_vie
             await cluster.start("meta-1")
             await asyncio.sleep(5)
         assert cluster.views()[0].revision == before.revision
-        cluster.kill("meta-1")
-        disk.files = dict(older)
-        await cluster.start("meta-1")
-        await cluster.until(lambda: cluster.views()[0].era != before.era, "another era has begun", 60)
-        await cluster.ready(60)
-        assert times_set_back(cluster) == 1
+        await set_back_under_the_same_view(cluster, older)
         assert all(cluster.data(name).core.membership.leader is not None for name in ("data-1", "data-2"))
 
 

@@ -36,8 +36,8 @@ class TwoWayLinks:
         """Peers report from now on. Before, a link was silent where there was nothing to say."""
         self._silent_beats.clear()
 
-    def is_silent(self, peer: int) -> bool:
-        """Call it with each beat: whether nothing has arrived from a peer for :data:`SILENT_BEATS`."""
+    def beat_passed(self, peer: int) -> bool:
+        """One more beat has passed. Whether nothing has arrived from the peer for :data:`SILENT_BEATS`."""
         self._silent_beats[peer] = beats = self._silent_beats.get(peer, 0) + 1
         return beats > SILENT_BEATS
 

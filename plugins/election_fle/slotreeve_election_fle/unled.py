@@ -56,7 +56,7 @@ class Unled:
     def look_at(self, peer: int, now: float) -> Iterator[Send | HangUp]:
         """With each beat: report to a member, or have the connection made again over which it says nothing."""
         greeting = self._peers.greeting(peer)
-        if greeting is not None and greeting.tells and self.links.is_silent(peer):
+        if greeting is not None and greeting.tells and self.links.beat_passed(peer):
             yield HangUp(peer, f"nothing has arrived from it for {SILENT_SECONDS:g} s")
         else:
             yield from self.report(peer, now)
