@@ -134,7 +134,9 @@ def restore(
     writes += [step for step in todo if step.change is Change.EXTRA and delete_extra]
     stay = [step.key for step in todo if step.change is Change.EXTRA and not delete_extra]
     if stay:
-        typer.echo(f"the snapshot lacks {', '.join(stay)}, which stay in force; --delete-extra deletes them", err=True)
+        typer.echo(
+            f"left as they are, because the snapshot lacks them: {', '.join(stay)}; see --delete-extra", err=True
+        )
     if dry_run or not writes:
         return
     if not yes:

@@ -23,15 +23,17 @@ def dev() -> Iterator[DevServer]:
 
 
 class Commands:
-    """Runs commands against the server."""
+    """Runs commands against the server. ``said``: what the last one wrote to its standard error."""
 
     def __init__(self, dev: DevServer) -> None:
         self._environment = {**os.environ, "SLOTREEVE_META": dev.meta_address}
+        self.said = ""
 
     def __call__(self, *arguments: str, exit_code: int = 0, given: str = "") -> str:
         command = [sys.executable, "-m", "slotreeve_cli", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=self._environment, input=given)
         assert done.returncode == exit_code, done.stderr
+        self.said = done.stderr
         return done.stderr if exit_code else done.stdout
 
 
@@ -62,7 +64,10 @@ def test_what_was_changed_added_and_deleted_since_is_restored(commands: Commands
     assert shown == {"kept": "keep", "changed": "replace", "deleted": "add", "new": "extra"}
     assert values(commands) == {"kept": "before", "changed": "after", "new": "after"}
     commands("snapshot", "restore", file, "--yes")
+    assert "left as they are, because the snapshot lacks them: new" in commands.said
     assert values(commands) == {"kept": "before", "changed": "before", "deleted": "before", "new": "after"}
+    commands("snapshot", "restore", file, "--yes")
+    assert "the snapshot lacks them: new" in commands.said, "also where there is nothing to write"
     commands("snapshot", "restore", file, "--yes", "--delete-extra")
     assert values(commands) == {"kept": "before", "changed": "before", "deleted": "before"}
 
