@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.model.datum import content_digest, first_version
@@ -152,10 +153,24 @@ def test_a_server_that_was_in_sync_when_it_begins_to_lead_was_a_member_and_a_lea
     learns, has_nothing = Slot(1, "data-2", 1, (), ("data-1",)), Slot(2, "data-2", 1, ())
     slots.apply(SlotTable(2, (Slot(0, "data-2", 1, ("data-1",)), learns, has_nothing)))
     assert sorted(slots.held) == [0, 1]
-    slots.apply(table(3, *[("data-1", 3, ())] * 3))
+    slots.apply(table(3, *[("data-1", 3, ())] * 3), unclean=[1, 2])
     assert [slots.held[number].was_in_sync for number in range(3)] == [True, False, False]
     slots.apply(table(4, *[("data-1", 4, ())] * 3))
     assert all(slots.held[number].was_in_sync for number in range(3)), "it led them"
+
+
+@pytest.mark.parametrize(
+    ("epoch", "unclean", "had_all"),
+    [(2, (), True), (2, (0,), False), (3, (), False)],
+    ids=["its leader lived", "nobody in sync lived", "it has missed a table"],
+)
+def test_a_learner_that_is_made_the_leader_by_one_that_lives_has_all_that_was_acknowledged(
+    epoch: int, unclean: tuple[int, ...], had_all: bool
+) -> None:
+    slots = HeldSlots("data-1")
+    slots.apply(SlotTable(1, (Slot(0, "data-2", 1, (), ("data-1",)),)))
+    slots.apply(table(epoch, ("data-1", epoch, ("data-2",))), unclean)
+    assert slots.held[0].was_in_sync is had_all
 
 
 def test_a_follower_that_has_missed_a_table_follows_anew_because_that_table_may_have_ended_its_stream() -> None:

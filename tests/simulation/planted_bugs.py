@@ -5,7 +5,7 @@ Each is a small patch of one method. ``planted_evidence_bugs`` has more of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -254,8 +254,8 @@ def _take_older_records() -> Patch:
 def _versions_start_over() -> Patch:
     original = HeldSlots.apply
 
-    def apply(self: HeldSlots, table: SlotTable) -> Any:
-        led, followed = original(self, table)
+    def apply(self: HeldSlots, table: SlotTable, unclean: Collection[int] = ()) -> Any:
+        led, followed = original(self, table, unclean)
         for slot in (*led, *followed):
             slot.version = 1
         return led, followed

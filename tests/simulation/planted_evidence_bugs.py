@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Set
+from collections.abc import Collection, Set
 from typing import Any
 
 from slotreeve.model.publisher import Publisher
@@ -196,10 +196,10 @@ def _compared_under_former_epoch() -> Patch:
     original = HeldSlots.apply
     former: dict[tuple[HeldSlots, int], set[str]] = {}
 
-    def apply(self: HeldSlots, table: SlotTable) -> Any:
+    def apply(self: HeldSlots, table: SlotTable, unclean: Collection[int] = ()) -> Any:
         for number, slot in self.held.items():
             former.setdefault((self, number), set()).update(slot.compared)
-        led, followed = original(self, table)
+        led, followed = original(self, table, unclean)
         for slot in led:
             slot.compared |= former.get((self, slot.slot.id), set())
         return led, followed

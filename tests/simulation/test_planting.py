@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -63,8 +64,8 @@ def test_a_patch_of_something_that_has_moved_away_is_refused() -> None:
 def test_a_patch_with_the_same_signature_is_planted_and_taken_out() -> None:
     original = HeldSlots.apply
 
-    def apply(self: HeldSlots, _table: SlotTable) -> Any:
-        return original(self, _table)
+    def apply(self: HeldSlots, _table: SlotTable, _unclean: Collection[int] = ()) -> Any:
+        return original(self, _table, _unclean)
 
     with both(replaced(HeldSlots, "apply", apply), returning(ClientCore, "retry")):
         assert vars(HeldSlots)["apply"] is apply
@@ -73,7 +74,7 @@ def test_a_patch_with_the_same_signature_is_planted_and_taken_out() -> None:
 
 
 def only_raises() -> Patch:
-    def apply(self: HeldSlots, table: SlotTable) -> Any:
+    def apply(self: HeldSlots, table: SlotTable, unclean: Collection[int] = ()) -> Any:
         raise TypeError("a patch that is wrong itself")
 
     return replaced(HeldSlots, "apply", apply)

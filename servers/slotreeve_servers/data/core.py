@@ -165,7 +165,7 @@ class DataCore:
         before = self._sessions.members
         self.lost_clients.view_changed(view.sessions)
         complete = self.slots.complete_of(self.slots.held.keys()) if self._history is not None else set()
-        led, followed = self.slots.apply(self._table_of(view))
+        led, followed = self.slots.apply(self._table_of(view), view.unclean)
         self._streams.view_changed(view)
         if self._history is not None:
             self._history.lapse(complete - self.slots.complete_of(complete))

@@ -54,7 +54,8 @@ class HeldSlot:
         led_since, served_since: leader: when this server began to lead it, and it to serve, in attended seconds.
         compared: leader: the session processes that were compared with under this leader epoch.
         leaving: leader: registrations that end because their clients said so, once the session servers have answered.
-        was_in_sync: this server was in sync, or led, when it began to hold the slot in this role.
+        was_in_sync: this server had all that was acknowledged when it began to hold the slot in this role: it was in
+            sync, or led, or learned and was made the leader by one that lived.
         synced: follower or learner: complete, and streamed to by the leader. ``synced_since``: on the clock of this
             server, in seconds.
         writes: records, ends and purges that were stored since this server holds the slot in this role.
@@ -262,8 +263,9 @@ class HeldSlots:
             slot.synced = slot.is_streamed = False
             self._open.append(slot.slot.id)
 
-    def apply(self, table: SlotTable) -> tuple[list[HeldSlot], list[HeldSlot]]:
+    def apply(self, table: SlotTable, unclean: Collection[int] = ()) -> tuple[list[HeldSlot], list[HeldSlot]]:
         """Follow a newer table; return the slots newly led, and those newly followed or with a new leader to follow.
+        ``unclean``: the slots that this table gives to a server that was not in sync.
 
         A slot whose leader epoch changed starts again as migrating, even where this server led it before. The records
         of slots that this server keeps are kept; those of slots that it lost are dropped.
@@ -294,7 +296,8 @@ class HeldSlots:
                 new.store = SlotStore(self._part_bytes)
             else:
                 old.tracked.clear()  # what waits to be announced from it is dropped
-                new.store, new.was_in_sync = old.store, self._node in old.slot.in_sync
+                learned = not self.has_missed_one and number not in unclean and self._node in old.slot.learners
+                new.store, new.was_in_sync = old.store, learned or self._node in old.slot.in_sync
             (led if leads else followed).append(new)
         return led, followed
 
