@@ -36,6 +36,7 @@ def test_every_state_is_aimed_at_by_one_scenario() -> None:
 def test_the_aimed_scenario_has_every_fault_of_servers() -> None:
     aimed = load_scenario("aimed")
     others = STORE_FAULTS | DISK_FAULTS | ADDED_PROCESSES | GATEWAY_FAULTS | ALONE | ROUGH_FAULTS | {FaultKind.SUSPEND}
+    others |= {FaultKind.SLOW_WAY}
     assert set(aimed.faults.kinds) == set(FaultKind) - others
 
 

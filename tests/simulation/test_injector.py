@@ -11,6 +11,7 @@ from slotreeve_conformance import virtual_time
 from slotreeve_servers.data.server import DataServer
 from slotreeve_simulator.clients_watch import ClientsWatch
 from slotreeve_simulator.cluster import SLOW_FACTOR, ScenarioCluster
+from slotreeve_simulator.configs_watch import ConfigsWatch
 from slotreeve_simulator.fault_kinds import FaultKind
 from slotreeve_simulator.faults import Fault
 from slotreeve_simulator.flapping import LONGEST_FLAP_SECONDS
@@ -48,8 +49,9 @@ class Scene:
         self.verdict = RunVerdict(self.trace)
         self.cluster = ScenarioCluster(scenario, seed=1)
         self.watch = ServersWatch(self.cluster, 2, now, self.trace, self.verdict)
-        clients_watch = ClientsWatch(self.trace, self.verdict)
-        self.clients = Clients(scenario, 1, self.cluster, clients_watch, self.trace)
+        self.clients_watch = ClientsWatch(self.trace, self.verdict)
+        self.configs_watch = ConfigsWatch(self.verdict)
+        self.clients = Clients(scenario, 1, self.cluster, self.clients_watch, self.configs_watch, self.trace)
         self.gateways = SimulatedGateways(scenario.nodes.gateway, 1, self.cluster)
         self.injector = Injector(self.cluster, self.clients, self.gateways, self.watch, self.trace, self.verdict, now)
 

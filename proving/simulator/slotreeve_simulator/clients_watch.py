@@ -79,6 +79,7 @@ class ClientsWatch:
     Attributes:
         registrations: by serial.
         core: of the storm that the cluster has not recovered from; None: nobody may lose anything.
+        off: clients that an operator has switched off: nobody is to see what they publish.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class ClientsWatch:
         self._trace, self.verdict, self._symptom, self._version_of = trace, verdict, symptom, version_of
         self._ending: list[Registration] = []
         self.core: Core | None = None
+        self.off: frozenset[str] = frozenset()
         self.registrations: list[Registration] = []
         self._expected: dict[str, dict[int, int]] = {}
         # What was seen of a service at a version, and by whom first. All clients subscribe to the whole data center.
@@ -124,7 +126,10 @@ class ClientsWatch:
 
     def expected(self, service: str) -> dict[int, int]:
         """What clients must see of a service once the cluster has settled: count by serial."""
-        return self._expected.get(service, {})
+        expected = self._expected.get(service, {})
+        if not self.off:
+            return expected
+        return {serial: n for serial, n in expected.items() if self.registrations[serial].client not in self.off}
 
     def stored(self, service: str) -> tuple[set[int], set[int]]:
         """The serials of a service that were acknowledged: (alive, ended)."""
@@ -181,7 +186,7 @@ class ClientsWatch:
                 self.verdict.violate("I10", f"{client} reads {self._named(serial)} in {service}, which has ended")
 
     def _keeps(self, client: str) -> bool:
-        return self.core is None or self.core.keeps(client)
+        return client not in self.off and (self.core is None or self.core.keeps(client))
 
     def _is_exact(self, client: str) -> bool:
         return self.core is None or self.core.is_exact(client)

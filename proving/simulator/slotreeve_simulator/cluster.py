@@ -26,7 +26,7 @@ class ScenarioCluster(SimulatedCluster):
         lives: number of starts of each process.
         slowness: factor by which packets to and from a process take longer; 1 if the process is missing here. Between
             two slow processes the larger factor counts.
-        detours: by how many seconds packets between two processes take longer.
+        detours: by how many seconds packets from one process to another one take longer.
         processors: the processor of each process since its last start.
         store: the database of a lock election; None if the election needs none.
     """
@@ -43,7 +43,7 @@ class ScenarioCluster(SimulatedCluster):
         self._scenario, self._seed = scenario, seed
         self.lives: dict[str, int] = {}
         self.slowness: dict[str, float] = {}
-        self.detours: dict[frozenset[str], float] = {}
+        self.detours: dict[tuple[str, str], float] = {}
         self.processors: dict[str, SimulatedProcessor] = {}
         self._delays: dict[tuple[str, str], random.Random] = {}
         self._skews: dict[str, int] = {}
@@ -73,7 +73,7 @@ class ScenarioCluster(SimulatedCluster):
             rng = self._delays[link] = random.Random(f"{self._seed}/delay/{source}/{target}")
         shortest, longest = self._scenario.network.delay_ms
         travel = (shortest + (longest - shortest) * rng.random()) * self._factor(source, target) / 1000
-        return travel + self.detours.get(frozenset(link), 0.0) if self.detours else travel
+        return travel + self.detours.get(link, 0.0) if self.detours else travel
 
     def _factor(self, one: str, other: str) -> float:
         slowness = self.slowness

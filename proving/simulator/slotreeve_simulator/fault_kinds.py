@@ -108,6 +108,8 @@ class FaultKind(StrEnum):
     """Nothing passes from one data server to another one; what the other one sends passes."""
     SLOW_COPIES = "slow_copies"
     """Messages between two data servers take up to two seconds longer, so that copies of slots take long."""
+    SLOW_WAY = "slow_way"
+    """Messages from one server to another one take up to two seconds longer; answers do not."""
     CLOCK_JUMP = "clock_jump"
     """A server is killed, and started again with another wall clock."""
     STORE_DOWN = "store_down"
@@ -209,6 +211,7 @@ LATER_FAULTS = (
             FaultKind.CUT_META,
             FaultKind.CUT_STREAM,
             FaultKind.SLOW_COPIES,
+            FaultKind.SLOW_WAY,
             FaultKind.SUSPEND,
         }
     )

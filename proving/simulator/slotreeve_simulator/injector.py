@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import Protocol
 
 from slotreeve.errors import SlotreeveError, TransportError
@@ -127,7 +127,11 @@ class Injector:
             case FaultKind.SLOW_CLIENT:
                 return self._slow(name, SLOW_CLIENT_FACTOR**fault.amount)
             case FaultKind.SLOW_COPIES:
-                return self._detour(name, fault.others[0], LONGEST_DETOUR_SECONDS * fault.amount)
+                both = (name, fault.others[0]), (fault.others[0], name)
+                return self._detour(both, LONGEST_DETOUR_SECONDS * fault.amount)
+            case FaultKind.SLOW_WAY:
+                ways = [(name, other) for other in fault.others]
+                return self._detour(ways, LONGEST_DETOUR_SECONDS * fault.amount)
             case FaultKind.CUT | FaultKind.BREAK_LINK:
                 return _nothing if self._cluster.network.cut(name, fault.others[0]) else None
             case kind if kind in PROCESSOR_FAULTS:
@@ -364,14 +368,15 @@ class Injector:
 
         return end
 
-    def _detour(self, one: str, other: str, seconds: float) -> Callable[[], None] | None:
-        link = frozenset((one, other))
-        if link in self._cluster.detours:
+    def _detour(self, ways: Collection[tuple[str, str]], seconds: float) -> Callable[[], None] | None:
+        detours = self._cluster.detours
+        if not detours.keys().isdisjoint(ways):
             return None
-        self._cluster.detours[link] = seconds
+        detours.update(dict.fromkeys(ways, seconds))
 
         def end() -> None:
-            del self._cluster.detours[link]
+            for way in ways:
+                del detours[way]
 
         return end
 

@@ -22,6 +22,9 @@ def leftover(cluster: SimulatedCluster) -> str | None:
         for counter in EMPTY_COUNTERS:
             if counters.get(counter):
                 return f"{name} has {counter} {counters[counter]}"
+        live = [setting.name for setting in server.settings_in_force.report().settings if setting.is_live]
+        if live:
+            return f"{name} still follows what an operator set for {', '.join(live)}"
         if isinstance(server, DataServer):
             problem = _of_slots(server)
             if problem is not None:
@@ -48,6 +51,9 @@ def _of_slots(server: DataServer) -> str | None:
         streams = [peer.node for peer in held.streams]
         if held.slot.learners:
             return f"slot {number} still has the learners {', '.join(held.slot.learners)}"
+        awaited = server.core.in_sync.needed(held).symmetric_difference(held.slot.followers)
+        if awaited:
+            return f"slot {number} waits for others than its followers, or not for them: {', '.join(sorted(awaited))}"
         if held.copying:
             return f"slot {number} is still copied by {', '.join(sorted(peer.node for peer in held.copying))}"
         if sorted(streams) != sorted(held.slot.followers):

@@ -244,7 +244,7 @@ class _Victims:
                 roles = [self._meta, self._data, self._sessions, self._clients]
                 some, others = self._rng.sample(roles, 2)
                 return tuple(some), tuple(others)
-            case FaultKind.CUT:
+            case FaultKind.CUT | FaultKind.SLOW_WAY:
                 first, other = self._rng.sample(self._servers, 2)
                 return (first,), (other,)
             case FaultKind.PARTITION:

@@ -21,6 +21,7 @@ from slotreeve_simulator import bounds
 from slotreeve_simulator.aims import Struck
 from slotreeve_simulator.clients_watch import ClientsWatch
 from slotreeve_simulator.cluster import ScenarioCluster
+from slotreeve_simulator.configs_watch import ConfigsWatch
 from slotreeve_simulator.copies_watch import CopiesWatch
 from slotreeve_simulator.followers import follower_difference
 from slotreeve_simulator.gateway_watch import GatewayWatch
@@ -29,9 +30,12 @@ from slotreeve_simulator.injector import Injector
 from slotreeve_simulator.lease_callers import TTLS_SECONDS, LeaseCallers
 from slotreeve_simulator.lease_watch import LeaseWatch, longest_end
 from slotreeve_simulator.leftovers import leftover
+from slotreeve_simulator.operators import Operators
+from slotreeve_simulator.order_probes import OrderProbes
 from slotreeve_simulator.plan import Cut, Storm, plan
 from slotreeve_simulator.probes import Probes
 from slotreeve_simulator.scenario import Scenario
+from slotreeve_simulator.server_probes import ServerProbes
 from slotreeve_simulator.servers_watch import ServersWatch
 from slotreeve_simulator.simulated_gateways import SimulatedGateways
 from slotreeve_simulator.state_clients import StateClients
@@ -117,7 +121,9 @@ class _Run:
         self._clients_watch = ClientsWatch(
             self._trace, self._verdict, self._symptom, lambda service: self._leases.version_of(service)
         )
-        self._clients = Clients(scenario, seed, self._cluster, self._clients_watch, self._trace)
+        configs = ConfigsWatch(self._verdict)
+        self._clients = Clients(scenario, seed, self._cluster, self._clients_watch, configs, self._trace)
+        self._operators = Operators(scenario.workload.operator, seed, self._cluster, self._watch, configs, self._trace)
         self._state_clients = StateClients(scenario.workload.state_clients, seed, self._cluster)
         copies = CopiesWatch(replicas, self._watch, self._verdict)
         self._leases = LeaseWatch(self._cluster, copies, self._now, self._trace, self._verdict)
@@ -136,6 +142,16 @@ class _Run:
         )
         longest_delay = scenario.network.delay_ms[1] / 1000
         self._probes = Probes(self._cluster, self._clients, longest_delay, self._trace, self._verdict)
+        self._server_probes = ServerProbes(self._cluster, self._watch, longest_delay, self._trace, self._verdict)
+        self._order_probes = OrderProbes(
+            self._cluster,
+            self._clients,
+            self._operators,
+            (self._clients_watch, self._watch),
+            scenario.faults.heal_seconds,
+            self._trace,
+            self._verdict,
+        )
         self._faults: list[int] = []
         self._longest_heal = 0.0
         self._next_look = 0.0
@@ -185,13 +201,19 @@ class _Run:
         self._state_clients.come_all()
         self._gateways.come_all()
         self._lease_callers.come_all()
+        self._operators.come()
         for number, storm in enumerate(storms):
             if self._verdict.violation is None:
                 await self._storm(number, storm)
-        if self._verdict.violation is None:
-            self._watch.calm_since = None
-            await self._probes.death_beside_an_unreached_server(random.Random(f"{self._seed}/unreached"))
-            await self._until_well("the cluster after a probe", self._scenario.faults.heal_seconds)
+        for probe in (
+            self._probes.death_beside_an_unreached_server,
+            self._server_probes.end_together,
+        ):
+            if self._verdict.violation is None:
+                self._watch.calm_since = None
+                await probe(random.Random(f"{self._seed}/{probe.__name__}"))
+                await self._until_well("the cluster after a probe", self._scenario.faults.heal_seconds)
+                self._watch.leaving.clear()
         if self._verdict.violation is None:
             await self._moves_end(self._scenario.faults.heal_seconds)
         await self._state_clients.leave_all()
@@ -208,8 +230,10 @@ class _Run:
             self._loop.call_at(began + fault.at, self._injector.begin, fault)
         for call in storm.calls:
             self._loop.call_at(began + call.at, self._clients.call, call)
+        self._operators.storm_begins(number, storm.core)
         await asyncio.sleep(self._scenario.faults.storm_seconds)
         await self._injector.mend()
+        await self._operators.storm_ends()
         self._trace.note(Weight.FAULT, "everything is mended")
         rules = self._scenario.faults
         took = await self._until_well("the mended cluster", rules.heal_seconds)
@@ -234,8 +258,10 @@ class _Run:
         await self._probes.change()
         self._watch.calm_since = None
         chance = random.Random(f"{self._seed}/probe/{number}")
-        if await self._probes.death(chance) or await self._probes.wave(chance):
+        died = await self._probes.death(chance) or await self._probes.wave(chance)
+        if await self._order_probes.one(chance) or died:
             await self._until_well("the cluster after a probe", rules.heal_seconds)
+            self._watch.leaving.clear()
             self._watch.calm_since = self._now()
 
     async def _until_settled(self, seconds: float) -> None:

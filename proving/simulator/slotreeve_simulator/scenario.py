@@ -134,6 +134,11 @@ class WorkloadPlan(ScenarioTable):
         ge=0,
         description="Calls with what no message can carry. Each must be refused, and harm nothing else.",
     )
+    operator: bool = Field(
+        default=False,
+        description="In each storm an operator writes configuration that all clients watch, gives orders and changes "
+        "live settings; after it he takes orders and settings back.",
+    )
     state_clients: int = Field(
         default=0, ge=0, description="Clients that write and read the meta state; what they see must be linearizable."
     )

@@ -187,6 +187,8 @@ class ServersWatch:
             self._check_order(view, self.views[min(later)])
         if view.revision > self.newest:
             self.newest, self._newest_since = view.revision, self._now()
+            if problem := self._acknowledges_alone(view):
+                self._verdict.violate("I20", f"view {view.revision}: {problem}")
         if problem := self._table_problem(view):
             self._verdict.violate("I5", f"view {view.revision}: {problem}")
 
@@ -215,6 +217,19 @@ class ServersWatch:
             check_table(view.table, servers, self._replicas, is_committed=True, acting=view.acting)
         except InvalidTable as error:
             return str(error)
+        return None
+
+    def _acknowledges_alone(self, view: View) -> str | None:
+        """Which slot's leader would acknowledge what a follower by this view does not have; None: none would. Whoever
+        was reported as ready is waited for before the view is there, and nobody is left out before a newer one."""
+        for row in view.table.slots:
+            server = self._looked_at.get(row.leader or "")
+            held = server.core.slots.get(row.id) if isinstance(server, DataServer) else None
+            if not isinstance(server, DataServer) or held is None or not held.leads:
+                continue
+            missing = set(row.followers).difference(server.core.in_sync.needed(held))
+            if missing and held.slot.leader_epoch == row.leader_epoch and held.serving:
+                return f"{row.leader} acknowledges in slot {row.id} without {', '.join(sorted(missing))}, in sync by it"
         return None
 
     def _check_order(self, before: View, after: View) -> None:

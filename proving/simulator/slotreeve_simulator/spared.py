@@ -27,7 +27,7 @@ BREAKS = frozenset(
     }
 )
 """Connections end, and may be made again at once: that takes nobody anything, so these strike the core, too."""
-LINKS = (PARTITIONS | {FaultKind.SLOW_COPIES}) - {FaultKind.CUT_GATEWAY, FaultKind.CUT_OFF_CLIENT}
+LINKS = (PARTITIONS | {FaultKind.SLOW_COPIES, FaultKind.SLOW_WAY}) - {FaultKind.CUT_GATEWAY, FaultKind.CUT_OFF_CLIENT}
 """Between the first group and the others little or nothing passes. A gateway is no client of the core, and no client of
 the core is cut off from all session servers."""
 

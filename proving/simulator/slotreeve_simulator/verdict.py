@@ -13,8 +13,9 @@ class Violation:
     """A broken invariant.
 
     Attributes:
-        invariant: ``I1`` to ``I13``, ``convergence``, ``latency``, ``health`` (a loop or server stopped because of an
-            error), or ``symptom``: no invariant is broken, but the symptom of a recorded incident was seen.
+        invariant: ``I1`` to ``I23``, ``convergence``, ``latency``, ``order`` (nobody follows an order), ``health`` (a
+            loop or server stopped because of an error), or ``symptom``: no invariant is broken, but the symptom of a
+            recorded incident was seen.
         text: what was observed.
     """
 

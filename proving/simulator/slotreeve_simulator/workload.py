@@ -8,9 +8,11 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 
 from slotreeve.errors import ClientError, ModelError, RequestTimeout
 from slotreeve_client import Client, ClientState
+from slotreeve_client.configuration import ConfigWatch
 
 from slotreeve_simulator.clients_watch import ClientsWatch, Registration, Watcher, read
 from slotreeve_simulator.cluster import ScenarioCluster
+from slotreeve_simulator.configs_watch import CONFIG_KEYS, ConfigsWatch
 from slotreeve_simulator.plan import Call, CallKind
 from slotreeve_simulator.recorded import Recording
 from slotreeve_simulator.scenario import Scenario
@@ -28,16 +30,23 @@ class _Life:
         self.loses: Mapping[str, int] = {}  # by service, how many expired in the recording
         self.registrations: list[Registration] = []
         self.watchers: list[Watcher] = []
+        self.configs: list[ConfigWatch] = []
 
 
 class Clients:
     """The clients of one run, called ``client-1``, ..."""
 
     def __init__(
-        self, scenario: Scenario, seed: int, cluster: ScenarioCluster, watch: ClientsWatch, trace: Trace
+        self,
+        scenario: Scenario,
+        seed: int,
+        cluster: ScenarioCluster,
+        watch: ClientsWatch,
+        configs: ConfigsWatch,
+        trace: Trace,
     ) -> None:
         self._scenario, self._seed = scenario, seed
-        self._cluster, self._watch, self._trace = cluster, watch, trace
+        self._cluster, self._watch, self._configs, self._trace = cluster, watch, configs, trace
         self._lives: dict[str, _Life] = {}
         self._reads: set[asyncio.Task[None]] = set()
 
@@ -61,6 +70,8 @@ class Clients:
             self._publish(name, life, rng.randrange(work.services))
         for _ in range(number, work.subscriptions, clients):
             self._subscribe(name, life, rng.randrange(work.services))
+        for key in CONFIG_KEYS if work.operator else ():
+            life.configs.append(life.client.watch_config(key, lambda watch: self._configs.seen(name, watch)))
 
     def _come_as_recorded(self, name: str, life: _Life, recording: Recording) -> None:
         number = int(name.rpartition("-")[2]) - 1
@@ -178,6 +189,10 @@ class Clients:
         self._reads.add(task)
         task.add_done_callback(self._reads.discard)
 
+    def seen(self) -> dict[str, list[dict[int, int]]]:
+        """What each subscription of each client shows now."""
+        return {name: [watcher.seen for watcher in life.watchers] for name, life in self._lives.items()}
+
     # --- the end of a storm ------------------------------------------------------------------------------------------
 
     def unconverged(self) -> str | None:
@@ -190,6 +205,9 @@ class Clients:
                 problem = self._watch.difference(self._watch.expected(watcher.service), watcher.seen)
                 if problem is not None:
                     return f"{name}, subscribed to {watcher.service}, {problem}"
+            problem = self._configs.difference(name, life.configs)
+            if problem is not None:
+                return problem
         for name, life in self._lives.items():
             for registration in life.registrations:
                 if not registration.publication.is_acknowledged:

@@ -14,6 +14,7 @@ import tests.simulation.planted_election_bugs
 import tests.simulation.planted_evidence_bugs
 import tests.simulation.planted_gateway_bugs
 import tests.simulation.planted_lease_bugs
+import tests.simulation.planted_operator_bugs
 import tests.simulation.planted_queue_bugs
 import tests.simulation.planted_rough_bugs  # noqa: F401 - all of them add their bugs
 from tests.simulation.masked_bugs import MASKED
