@@ -153,9 +153,22 @@ class ClusterCondition:
             found.append(f"{_have(len(gone))} a leader that is gone: {_some(gone)}.")
         if not self.view.table.slots:
             found.append("There is no slot table yet: it is made once data servers have joined.")
+        silent = self._silent()
+        led = [slot.id for slot in self.view.table.slots if slot.leader in silent]
+        if led:
+            found.append(f"{_have(len(led))} a leader that is silent, so nobody reads or writes there: {_some(led)}.")
         if self.members is not None and self.members.is_protected:
             found.append("The slot table stays as it is: fewer data servers live than meta.protect_below says.")
+        if self.members is not None and self.members.plan_fault:
+            found.append(f"The slot table may stay as it is: {self.members.plan_fault}.")
         return found
+
+    def _silent(self) -> set[str]:
+        """The members that neither the meta leader nor whoever asks hears."""
+        if self.members is None:
+            return set()
+        longest = SILENT_HEARTBEATS * self.members.heartbeat_seconds
+        return {m.node.name for m in self.members.members if m.heard_seconds > longest and m.node.name not in self.held}
 
     def news(self) -> list[str]:
         """Who left in the last hour and why, in sentences, the newest first, without those that are problems."""

@@ -408,7 +408,8 @@ class Members(Message, frozen=True, tag=91):
 
     ``is_protected``: the slot table stays as it is, because fewer than ``meta.protect_below`` data servers live.
     ``is_planning``: a change of the table is being computed or committed. ``heartbeat_seconds``: how often each of them
-    should be heard. ``has_table``: False where the asker has this view: then its table is left out.
+    should be heard. ``has_table``: False where the asker has this view: then its table is left out. ``plan_fault``: why
+    the table may stay as it is although it should change, in words; empty: nothing is wrong.
     """
 
     at_ms: int
@@ -420,3 +421,4 @@ class Members(Message, frozen=True, tag=91):
     heartbeat_seconds: float = 1.0
     busiest: dict[int, SlotLoad] = msgspec.field(default_factory=dict)
     has_table: bool = True
+    plan_fault: str = ""

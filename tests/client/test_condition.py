@@ -96,6 +96,16 @@ def test_of_a_quiet_cluster_there_is_nothing_to_say() -> None:
             replace(WELL, metas=(LEADS, MetaSeen("meta-2", "meta-2:1", None, "refused"))),
             "meta-2 at meta-2:1 does not answer: refused.",
         ),
+        (
+            replace(of_data(heard_seconds=9.0), held={"session-1": {}}),
+            "2 slots have a leader that is silent, so nobody reads or writes there: 0, 1.",
+        ),
+        (
+            replace(
+                WELL, members=Members(NOW_MS, [], [], VIEW, plan_fault="the balancer's plan is rejected: ValueError")
+            ),
+            "The slot table may stay as it is: the balancer's plan is rejected: ValueError.",
+        ),
         (replace(WELL, members=None), "meta-1 leads and does not tell of its members; it may have an older version."),
     ],
 )

@@ -241,7 +241,18 @@ def test_an_assigner_that_fails_keeps_no_member_from_leading() -> None:
     assert found.plan is not None
     assert (arranging.table.slots[0].leader, arranging.table.slots[0].followers) == ("b", ("c",))
     assert arranging.judge.rejected == 1
+    assert arranging.judge.why_not_planned == "the assigner's plan is rejected: ValueError: it does not work"
     assert not found.unclean
+
+
+def test_what_a_plugin_did_wrong_is_told_until_it_does_better_or_is_not_needed() -> None:
+    complete = SlotTable(1, (Slot(0, "a", 1, ("b",)),))
+    arranging = Arranging(Arranger(1, 2, FailingAssigner(), even()), complete)
+    arranging.step(servers("a", "c"))
+    assert arranging.judge.why_not_planned
+    arranging.table = complete
+    arranging.step(servers("a", "b"))
+    assert not arranging.judge.why_not_planned
 
 
 def test_where_no_member_lives_the_slot_is_led_by_a_learner_and_called_unclean() -> None:

@@ -53,5 +53,7 @@ def test_a_plugin_that_raises_or_returns_a_plan_that_is_not_good_is_counted_and_
     result: Callable[[SlotTable], Plan],
 ) -> None:
     judge = Arranger(6, 2, BadAssigner(result), EvenBalancer(EvenBalancerOptions()))
+    assert judge.why_not_planned == ""
     assert judge.arrange(SlotTable(), [Server("a")], CopyReports()).plan is None
     assert judge.rejected == 1
+    assert judge.why_not_planned.startswith("the assigner's plan is rejected: ")

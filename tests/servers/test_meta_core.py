@@ -751,6 +751,14 @@ def test_the_leader_tells_how_each_member_is() -> None:
     assert found.left == []
 
 
+def test_the_leader_tells_why_the_table_is_not_planned() -> None:
+    scene = Scene()
+    scene.cluster("data-1", "session-1")
+    assert members_of(scene).plan_fault == ""
+    scene.core._arranger._faults = {"assigner": "ValueError: no"}
+    assert members_of(scene).plan_fault == "the assigner's plan is rejected: ValueError: no"
+
+
 def test_whoever_has_the_view_is_not_sent_its_table_again() -> None:
     scene = Scene()
     view = scene.cluster("data-1", "session-1")

@@ -53,7 +53,7 @@ from slotreeve_servers.meta.members.addresses import MetaAddresses
 from slotreeve_servers.meta.members.heartbeats import LastHeartbeats, Newest
 from slotreeve_servers.meta.members.leases import Leases, Renewal
 from slotreeve_servers.meta.members.newest_view import NewestView
-from slotreeve_servers.meta.members.overview import Overview, news_for
+from slotreeve_servers.meta.members.overview import Overview, Planning, news_for
 from slotreeve_servers.meta.members.recorder import LeadershipRecorder
 from slotreeve_servers.meta.members.refused_names import RefusedNames
 from slotreeve_servers.meta.members.unreached import Unreached
@@ -452,8 +452,8 @@ class MetaCore:
             return self.leader_is()
         view, is_planning = self.view.read(), self._is_planning or self._committing is not None
         now, banned = self._outbox.attended(), self.configs.orders.banned
-        protected = self._arranger.is_protected(view.planned_data)
-        found = self._overview.report(now, self._outbox.wall_ms(), view, banned, protected, is_planning)
+        planning = Planning(is_planning, self._arranger.is_protected(view.planned_data), self._arranger.why_not_planned)
+        found = self._overview.report(now, self._outbox.wall_ms(), view, banned, planning)
         return news_for(message, found)
 
     def counters(self) -> dict[str, int]:

@@ -127,6 +127,8 @@ class Arranger:
         self.uses_loads = isinstance(assigner, LoadAware) or isinstance(balancer, LoadAware)
         self.rejected = 0
         self.balancer_fault: str | None = None
+        # Of the last result of each plugin. Replaced, not changed: the event loop reads it while a thread plans.
+        self._faults: Mapping[str, str] = {}
 
     def arrange(
         self,
@@ -156,6 +158,8 @@ class Arranger:
         if not is_complete(aim, staying, self._limits.replicas):
             target = _aimed(target, self._checked("assigner", self._assign_with(loads), aim, staying))
             may_balance = False
+        else:
+            self._without_fault("assigner")  # it is not needed
         found = self._way(table, target, servers, reports, leaving)
         if may_balance and _is_reached(table if found.plan is None else found.plan.table, aim, reports):
             plan = self._balance(aim, staying, loads)
@@ -165,6 +169,17 @@ class Arranger:
             if found.plan is None and target.reasons:
                 return Arrangement(None, PlannedTable(target.table))
         return found
+
+    @property
+    def why_not_planned(self) -> str:
+        """Why the table may stay as it is although it should change, for people; empty: nothing is wrong."""
+        rejected = [f"the {role}'s plan is rejected: {fault}" for role, fault in self._faults.items()]
+        endless = [] if self.balancer_fault is None else [f"the balancer comes to no end: {self.balancer_fault}"]
+        return "; ".join([*rejected, *endless])
+
+    def _without_fault(self, role: str) -> None:
+        if role in self._faults:
+            self._faults = {known: fault for known, fault in self._faults.items() if known != role}
 
     def is_protected(self, servers: Sized) -> bool:
         """Protection mode: so many data servers left at once that a fault of the network is more likely."""
@@ -256,14 +271,17 @@ class Arranger:
             fault = plan_fault(table, plan, servers, self._limits.replicas)
         except KeyboardInterrupt:
             raise
-        except BaseException:  # also SystemExit: a plugin ends nothing but its own plan
+        except BaseException as error:  # also SystemExit: a plugin ends nothing but its own plan
             self.rejected += 1
+            self._faults = {**self._faults, role: f"{type(error).__name__}: {error}"}
             log.exception("the %s's result is rejected; the table of epoch %d stays", role, table.epoch)
             return None
         if fault is not None:
             self.rejected += 1
+            self._faults = {**self._faults, role: str(fault)}
             log.error("the %s's result is rejected; the table of epoch %d stays: %s", role, table.epoch, fault)
             return None
+        self._without_fault(role)
         return plan if plan is not None and plan.moves else None
 
 

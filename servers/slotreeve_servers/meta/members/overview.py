@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 from msgspec.structs import replace
 from slotreeve.model.nodes import Node
@@ -17,6 +18,20 @@ REMEMBERED_DEPARTURES = 200
 """The newest servers that have left are remembered."""
 MOST_BUSY_SLOTS = 10
 """Slots whose loads are told."""
+
+
+class Planning(NamedTuple):
+    """How the leader plans the slot table.
+
+    Attributes:
+        is_going_on: a change is being computed or committed.
+        is_protected: the table stays as it is, because too few data servers live.
+        fault: why it may stay although it should change; empty: nothing is wrong.
+    """
+
+    is_going_on: bool = False
+    is_protected: bool = False
+    fault: str = ""
 
 
 class Overview:
@@ -35,13 +50,21 @@ class Overview:
         """A server is no member any more."""
         self._left.append(member)
 
-    def report(
-        self, now: float, at_ms: int, view: View, banned: frozenset[str], is_protected: bool, is_planning: bool
-    ) -> Members:
+    def report(self, now: float, at_ms: int, view: View, banned: frozenset[str], planning: Planning) -> Members:
         """The members by name. ``now``: attended time, as leases have it; ``at_ms``: the wall clock."""
         members = [self._member(node, now, node.name in banned) for node in self._leases.nodes]
         busiest = self._loads.busiest(MOST_BUSY_SLOTS)
-        return Members(at_ms, members, [*self._left], view, is_protected, is_planning, self._interval, busiest)
+        return Members(
+            at_ms,
+            members,
+            [*self._left],
+            view,
+            planning.is_protected,
+            planning.is_going_on,
+            self._interval,
+            busiest,
+            plan_fault=planning.fault,
+        )
 
     def _member(self, node: Node, now: float, is_banned: bool) -> MemberIs:
         heard, doubt = self._leases.heard_seconds(node.name, now), self._leases.doubt(node.name)
