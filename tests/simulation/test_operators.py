@@ -40,7 +40,7 @@ def order_probes(scene: Scene) -> OrderProbes:
 
 
 def server_probes(scene: Scene) -> ServerProbes:
-    return ServerProbes(scene.cluster, scene.watch, 0.003, scene.trace, scene.verdict)
+    return ServerProbes(scene.cluster, scene.watch, scene.configs_watch, 0.003, scene.trace, scene.verdict)
 
 
 def broken(story: Callable[[ConfigsWatch], None]) -> str:
@@ -177,6 +177,15 @@ def test_data_servers_end_together_and_each_slot_is_served(seed: int) -> None:
     lines = " ".join(play(story, nodes=THREE_DATA).trace.lines(last_details=0))
     assert "killed, of the holders" in lines
     assert "stop" in lines
+
+
+def test_a_cluster_whose_meta_state_is_lost_goes_on_above_its_newest_view() -> None:
+    async def story(scene: Scene) -> None:
+        before = scene.cluster.views()[0].revision
+        await server_probes(scene).state_is_lost()
+        await scene.cluster.until(lambda: scene.cluster.views()[0].revision > before, "there is a newer view", 60)
+
+    play(story, meta=3)
 
 
 def test_a_slot_that_nobody_serves_in_time_breaks_an_invariant() -> None:

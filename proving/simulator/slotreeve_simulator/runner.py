@@ -58,6 +58,8 @@ PARTED_SECONDS = 6.0
 commit."""
 GO_ON_SECONDS = 3.0
 """Each caller must have had success by then: it calls twice a second, and a call may take half of this time."""
+LOST_STATE_SECONDS = 60.0
+"""New meta servers wait for the members, who know the newest view."""
 EVERYTHING = Cut()
 
 
@@ -142,7 +144,9 @@ class _Run:
         )
         longest_delay = scenario.network.delay_ms[1] / 1000
         self._probes = Probes(self._cluster, self._clients, longest_delay, self._trace, self._verdict)
-        self._server_probes = ServerProbes(self._cluster, self._watch, longest_delay, self._trace, self._verdict)
+        self._server_probes = ServerProbes(
+            self._cluster, self._watch, configs, longest_delay, self._trace, self._verdict
+        )
         self._order_probes = OrderProbes(
             self._cluster,
             self._clients,
@@ -217,6 +221,11 @@ class _Run:
         if self._verdict.violation is None:
             await self._moves_end(self._scenario.faults.heal_seconds)
         await self._state_clients.leave_all()
+        if self._scenario.faults.loses_state and self._verdict.violation is None:
+            self._watch.calm_since = None
+            await self._server_probes.state_is_lost()
+            await self._until_well("the cluster whose meta state is lost", LOST_STATE_SECONDS)
+            await self._moves_end(self._scenario.faults.heal_seconds)
         await self._lease_callers.leave_all()
         await self._gateways.leave_all()
 

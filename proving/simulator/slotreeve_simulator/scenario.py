@@ -171,6 +171,9 @@ class FaultPlan(ScenarioTable):
         description="The brake is set to hold what is lost for longer than a storm lasts: no client may lose anything, "
         "also those that are struck.",
     )
+    loses_state: bool = Field(
+        default=False, description="At the end of a run the disks of all meta servers are lost (election fle)."
+    )
     kinds: dict[FaultKind, float] = Field(
         default={kind: 1.0 for kind in FaultKind if kind not in STORE_FAULTS | LATER_FAULTS}
     )
@@ -211,6 +214,12 @@ class Scenario(ScenarioTable):
         impossible = [kind for kind in self.faults.kinds if kind in STORE_FAULTS]
         if impossible and self.nodes.election != "lock":
             raise ValueError(f'{impossible[0]} needs a lock election: [nodes] election = "lock"')
+        return self
+
+    @model_validator(mode="after")
+    def _only_fle_loses_its_state(self) -> Scenario:
+        if self.faults.loses_state and self.nodes.election != "fle":
+            raise ValueError("faults.loses_state: the state of a lock election is in its database; leave it out")
         return self
 
     @model_validator(mode="after")

@@ -8,8 +8,10 @@ import random
 from slotreeve.errors import RequestTimeout
 from slotreeve_protocol.meta_messages import Stopping
 from slotreeve_servers.data.server import DataServer
+from slotreeve_servers.meta.server import MetaServer
 
 from slotreeve_simulator.cluster import ScenarioCluster
+from slotreeve_simulator.configs_watch import ConfigsWatch
 from slotreeve_simulator.probes import ALLOWANCE_SECONDS, DRIFT, HOPS, POLL_SECONDS
 from slotreeve_simulator.servers_watch import ServersWatch
 from slotreeve_simulator.trace import Trace, Weight
@@ -23,9 +25,15 @@ class ServerProbes:
     """Probes of one run. Each begins with a calm cluster, and starts again what it ended."""
 
     def __init__(
-        self, cluster: ScenarioCluster, watch: ServersWatch, longest_delay: float, trace: Trace, verdict: RunVerdict
+        self,
+        cluster: ScenarioCluster,
+        watch: ServersWatch,
+        configs: ConfigsWatch,
+        longest_delay: float,
+        trace: Trace,
+        verdict: RunVerdict,
     ) -> None:
-        self._cluster, self._watch = cluster, watch
+        self._cluster, self._watch, self._configs = cluster, watch, configs
         self._trace, self._verdict = trace, verdict
         settings = cluster.settings
         self._bound = settings.meta.lost_connection_seconds * DRIFT + ALLOWANCE_SECONDS + HOPS * longest_delay
@@ -74,6 +82,19 @@ class ServerProbes:
                 slots = ", ".join(map(str, view.unclean))
                 self._verdict.violate("I20", f"{' and '.join(stopping)} stopped in order; nobody in sync has {slots}")
         for name in stopping:
+            await self._cluster.start(name)
+
+    async def state_is_lost(self) -> None:
+        """The disks of all meta servers are lost, and these start with empty ones. The members keep all that they have,
+        leases too, and views go on above the newest one."""
+        self._trace.note(Weight.FAULT, "probe: the disks of all meta servers are lost")
+        names = [name for name, server in self._cluster.servers.items() if isinstance(server, MetaServer)]
+        for name in names:
+            self._cluster.kill(name)
+            self._cluster.wipe(name)
+        self._watch.state_lost()
+        self._configs.counted_anew()
+        for name in names:
             await self._cluster.start(name)
 
     async def _stop(self, name: str, how: Stopping) -> None:

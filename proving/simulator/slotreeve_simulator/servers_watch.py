@@ -63,6 +63,7 @@ class ServersWatch:
         self._servers: dict[tuple[int, int], str] = {}
         self._look_at_serving = 0.0
         self.newest = 0
+        self._lost_at: int | None = None  # the newest view when the meta state was lost
         self._newest_since = 0.0
         self.leaving: set[str] = set()
         self.calm_since: float | None = 0.0
@@ -124,7 +125,7 @@ class ServersWatch:
                 known = self._leaderships.get(name)
                 if known is None or known.term != leadership.term or known.leader != leadership.leader:
                     self._leadership(name, leadership)
-                if server.core.times_set_back:
+                if server.core.times_set_back and self._lost_at is None:
                     self._verdict.violate("I3", f"{name} leads with a view older than what members have")
                 if leadership.leading and clock.now() < leadership.valid_until:
                     acting.append(name)
@@ -150,6 +151,14 @@ class ServersWatch:
         """The disk of ``name`` is lost or set back, and the terms stored on it."""
         self._terms.pop(name, None)
         self.state.wiped(name)
+
+    def state_lost(self) -> None:
+        """The disks of all meta servers are lost: terms begin anew. Views do not: the members know the newest one."""
+        self._terms.clear()
+        self._leader_of_term.clear()
+        self._leaderships.clear()
+        self.state.counted_anew()
+        self._lost_at = self.newest
 
     # --- views -------------------------------------------------------------------------------------------------------
 
@@ -233,7 +242,8 @@ class ServersWatch:
         return None
 
     def _check_order(self, before: View, after: View) -> None:
-        if after.term < before.term:
+        is_counted_anew = self._lost_at is not None and before.revision <= self._lost_at < after.revision
+        if after.term < before.term and not is_counted_anew:
             self._verdict.violate(
                 "I3",
                 f"view {after.revision} was committed in term {after.term}, view {before.revision} in "

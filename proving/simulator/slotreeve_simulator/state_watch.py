@@ -42,6 +42,11 @@ class StateWatch:
         """The server has another directory from now on."""
         self._terms.pop(name, None)
 
+    def counted_anew(self) -> None:
+        """The meta state was lost: terms and versions begin anew."""
+        for known in (self._led, self._committed, self._newest, self._terms):
+            known.clear()
+
     def _check(self, name: str, server: MetaServer, term: int) -> None:
         for key, newest in self._newest.items():
             stored = server.election.state.read(key)
