@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
@@ -57,11 +58,12 @@ class DataScene:
         epoch: int = 1,
         sessions: tuple[str, ...] = ("session-1", "session-2"),
         missing: tuple[str, ...] = (),
+        unclean: tuple[int, ...] = (),
     ) -> None:
         self.revision += 1
         data = [node("data-1"), node("data-2")]
         members = [node(name) for name in sessions]
-        view = View(1, self.revision, SlotTable(epoch, rows), data, members, missing=list(missing))
+        view = View(1, self.revision, SlotTable(epoch, rows), data, members, missing=[*missing], unclean=[*unclean])
         self.core.membership.handlers.messages[View](META, view)
         self.outbox.end_turn()
 
@@ -305,6 +307,24 @@ def test_a_slot_of_which_a_copy_is_left_waits_for_no_missing_session_server() ->
     missing_session_2(scene, Slot(0, "data-1", 3, ()), epoch=3)
     scene.core.closed(scene.sessions["session-2"], "cut")
     assert scene.core.slots.unsettled() == []
+
+
+@pytest.mark.parametrize(
+    ("views_missed", "unclean", "unsettled"),
+    [(0, (), []), (0, (0,), [0]), (1, (), [0])],
+    ids=["by a leader that lives", "because nobody in sync lives", "by a view of the same table that it missed"],
+)
+def test_a_learner_that_is_made_the_leader_waits_for_a_missing_session_server_where_it_may_lack_something(
+    views_missed: int, unclean: tuple[int, ...], unsettled: list[int]
+) -> None:
+    scene = DataScene()
+    scene.open("session-1")
+    scene.view(Slot(0, "data-2", 1, (), ("data-1",)), sessions=("session-1",), missing=("session-2@1",))
+    scene.revision += views_missed
+    row = Slot(0, "data-1", 2, ("data-2",))
+    scene.view(row, epoch=2, sessions=("session-1",), missing=("session-2@1",), unclean=unclean)
+    scene.compared("session-1")
+    assert scene.core.slots.unsettled() == unsettled
 
 
 def test_followed_slots_are_copied_from_their_leader_and_its_links_are_kept() -> None:

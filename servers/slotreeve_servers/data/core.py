@@ -165,7 +165,9 @@ class DataCore:
         before = self._sessions.members
         self.lost_clients.view_changed(view.sessions)
         complete = self.slots.complete_of(self.slots.held.keys()) if self._history is not None else set()
-        led, followed = self.slots.apply(self._table_of(view), view.unclean)
+        # A view says it of its own table. One that was missed may have said it of the same table, or of one before.
+        unclean = view.unclean if view.revision == old.revision + 1 else range(len(view.table.slots))
+        led, followed = self.slots.apply(self._table_of(view), unclean)
         self._streams.view_changed(view)
         if self._history is not None:
             self._history.lapse(complete - self.slots.complete_of(complete))

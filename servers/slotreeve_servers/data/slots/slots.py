@@ -265,7 +265,7 @@ class HeldSlots:
 
     def apply(self, table: SlotTable, unclean: Collection[int] = ()) -> tuple[list[HeldSlot], list[HeldSlot]]:
         """Follow a newer table; return the slots newly led, and those newly followed or with a new leader to follow.
-        ``unclean``: the slots that this table gives to a server that was not in sync.
+        ``unclean``: the slots that this table gives to a server that was not in sync, or may give.
 
         A slot whose leader epoch changed starts again as migrating, even where this server led it before. The records
         of slots that this server keeps are kept; those of slots that it lost are dropped.
@@ -296,7 +296,7 @@ class HeldSlots:
                 new.store = SlotStore(self._part_bytes)
             else:
                 old.tracked.clear()  # what waits to be announced from it is dropped
-                learned = not self.has_missed_one and number not in unclean and self._node in old.slot.learners
+                learned = number not in unclean and self._node in old.slot.learners
                 new.store, new.was_in_sync = old.store, learned or self._node in old.slot.in_sync
             (led if leads else followed).append(new)
         return led, followed
