@@ -11,10 +11,11 @@ from slotreeve_servers.data.replication.in_sync import _Copies
 from slotreeve_servers.meta.members.heartbeats import LastHeartbeats
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.node.settings_in_force import SettingsInForce
+from slotreeve_servers.session.clients.configuration import ConfigMirror
 from slotreeve_servers.session.clients.orders import OrdersInForce
 from slotreeve_servers.session.core import SessionCore
 
-from tests.simulation.planting import Patch, bug, replaced
+from tests.simulation.planting import Patch, bug, replaced, returning
 
 
 @bug("a session server does not fetch the configuration that it has missed", "orders")
@@ -94,6 +95,26 @@ def _goes_at_once() -> Patch:
         return bool(heartbeat.stopping) and self is not None
 
     return replaced(LastHeartbeats, "may_leave", may_leave)
+
+
+@bug("a client counts versions of configuration on after the cluster has lost its meta state", "late")
+def _former_configuration_counts() -> Patch:
+    return returning(ConfigWatches, "forget_versions")
+
+
+@bug("a session server keeps the configuration of a former era", "late")
+def _configuration_of_a_former_era() -> Patch:
+    return returning(ConfigMirror, "begin_anew")
+
+
+@bug("orders that only a former era had stay in force", "late")
+def _orders_of_a_former_era() -> Patch:
+    def load(self: ConfigMirror, entries: Iterable[ConfigEntry]) -> list[ConfigEntry]:
+        self._is_loaded = True
+        self._former.clear()
+        return self.apply(entries)
+
+    return replaced(ConfigMirror, "load", load)
 
 
 @bug("a leader does not wait for a learner that it has reported as ready", "promotions")

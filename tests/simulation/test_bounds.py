@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from importlib import import_module
+from inspect import getsource
 from pathlib import Path
 
 import pytest
 from slotreeve.errors import ConfigError
 from slotreeve_servers.session.push import push
 from slotreeve_simulator import bounds
-from slotreeve_simulator.scenario import load_scenario
+from slotreeve_simulator.scenario import built_in, load_scenario
 
 NAME = "slotreeve_servers.session.push.push.HISTORY"
 
@@ -49,3 +52,12 @@ def test_the_bounds_of_the_built_in_scenario_are_smaller_than_those_of_the_produ
     assert len(small) > 30
     for name, value in small.items():
         assert 1 <= value < bounds.bound(name)[2], name
+
+
+@pytest.mark.parametrize("scenario", built_in())
+def test_the_module_of_each_bound_reads_it(scenario: str) -> None:
+    """A module that only defines a number, which others import, would be changed in vain."""
+    for name in load_scenario(scenario).bounds:
+        module, _, constant = name.rpartition(".")
+        found = re.findall(rf"\b{constant}\b", getsource(import_module(module)))
+        assert len(found) > 1, f"{scenario}: nothing in {module} reads {constant}; name the module that does"

@@ -12,6 +12,7 @@ from slotreeve_conformance import virtual_time
 from slotreeve_protocol.meta_messages import ConfigEntry
 from slotreeve_protocol.orders import Orders
 from slotreeve_simulator.configs_watch import CONFIG_KEYS, ConfigsWatch
+from slotreeve_simulator.fault_kinds import FaultKind
 from slotreeve_simulator.operators import Operators
 from slotreeve_simulator.order_probes import OrderProbes
 from slotreeve_simulator.server_probes import ServerProbes
@@ -84,6 +85,7 @@ def test_a_client_must_see_what_was_acknowledged_and_what_anybody_has_seen() -> 
             assert "client-2 sees version" in (watch.difference("client-2", [watch_of(version, b"a")]) or "")
         watch.counted_anew()
         assert watch.difference("client-2", [watch_of(0, None)]) is None
+        assert watch.difference("client-2", [watch_of(2, b"b")]) is not None, "it counts on"
 
     assert broken(story) == "None"
 
@@ -179,13 +181,20 @@ def test_data_servers_end_together_and_each_slot_is_served(seed: int) -> None:
     assert "stop" in lines
 
 
-def test_a_cluster_whose_meta_state_is_lost_goes_on_above_its_newest_view() -> None:
+@pytest.mark.parametrize("has_copies", [False, True])
+def test_a_cluster_whose_meta_state_is_lost_or_set_back_goes_on_above_its_newest_view(has_copies: bool) -> None:
     async def story(scene: Scene) -> None:
+        probes = server_probes(scene)
+        if has_copies:
+            probes.back_up()
+        scene.begin(FaultKind.CRASH_DATA, "data-1", seconds=1.0)
+        await asyncio.sleep(5)
         before = scene.cluster.views()[0].revision
-        await server_probes(scene).state_is_lost()
+        await probes.state_is_lost(random.Random(1))
         await scene.cluster.until(lambda: scene.cluster.views()[0].revision > before, "there is a newer view", 60)
 
-    play(story, meta=3)
+    lines = " ".join(play(story, meta=3).trace.lines(last_details=0))
+    assert ("set back to copies" in lines) is has_copies
 
 
 def test_a_slot_that_nobody_serves_in_time_breaks_an_invariant() -> None:

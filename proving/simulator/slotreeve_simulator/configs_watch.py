@@ -47,7 +47,7 @@ class ConfigsWatch:
         for watch in watches:
             acknowledged = self._acknowledged.get(watch.key, 0)
             newest = max((version for key, version in self._values if key == watch.key), default=0)
-            if watch.version < max(acknowledged, newest):
+            if watch.version != max(acknowledged, newest):
                 return (
                     f"{client} sees version {watch.version} of {watch.key}; acknowledged is {acknowledged}, and "
                     f"somebody has seen {newest}"

@@ -22,7 +22,8 @@ def leftover(cluster: SimulatedCluster) -> str | None:
         for counter in EMPTY_COUNTERS:
             if counters.get(counter):
                 return f"{name} has {counter} {counters[counter]}"
-        live = [setting.name for setting in server.settings_in_force.report().settings if setting.is_live]
+        settings = server.settings_in_force.report().settings
+        live = [one.name for one in settings if one.is_live or one.value != one.configured]
         if live:
             return f"{name} still follows what an operator set for {', '.join(live)}"
         if isinstance(server, DataServer):

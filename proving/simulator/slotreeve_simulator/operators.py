@@ -98,6 +98,27 @@ class Operators:
 
         await self._insist("gives an order", ordered)
 
+    async def write_each(self) -> None:
+        """Write every key that clients watch, however often that needs to be tried."""
+
+        async def written(key: str) -> None:
+            entry = await put_config(*self._way(), key, f"value {next(self._values)}".encode())
+            self._configs.written(entry, NAME)
+
+        for key in CONFIG_KEYS if self.are_there else ():
+            await self._insist(f"writes {key}", lambda key=key: written(key))  # type: ignore[misc]
+
+    async def order_what_is_lost(self) -> None:
+        """Stop pushes, and change a setting: neither may be in force once the meta state is lost."""
+        if not self.are_there:
+            return
+
+        async def is_set() -> None:
+            await change_settings(*self._way(), lambda _: LiveSettings({"data.brake_few": 30}))
+
+        await self.order(lambda orders: msgspec.structs.replace(orders, push_stopped=True))
+        await self._insist("changes a setting", is_set)
+
     # --- what the operator does --------------------------------------------------------------------------------------
 
     async def _act(self, rng: random.Random) -> None:

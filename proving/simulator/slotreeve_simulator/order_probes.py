@@ -96,10 +96,14 @@ class OrderProbes:
             self._verdict.violate("order", "pushes are stopped, and a subscriber sees a change")
 
     async def client_off(self, rng: random.Random) -> None:
-        """A client is switched off: the others see all but what it has published."""
+        """A client is switched off: the others see all but what it has published, also once it has connected again."""
         name = rng.choice(self._clients.running)
         self._clients_watch.off = frozenset({name})
         await self._order(clients_off=frozenset({name}))
+        await self._until(lambda: self._clients.unconverged() is None, f"{name} is switched off", SOON_SECONDS)
+        for server in dict.fromkeys(self._cluster.network.connections(name)):
+            self._cluster.network.cut(name, server)
+        await asyncio.sleep(HELD_SECONDS)
         await self._until(lambda: self._clients.unconverged() is None, f"{name} is switched off", SOON_SECONDS)
         await self._operators.order(lambda _: Orders())
         self._clients_watch.off = frozenset()

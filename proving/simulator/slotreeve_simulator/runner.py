@@ -206,6 +206,7 @@ class _Run:
         self._gateways.come_all()
         self._lease_callers.come_all()
         self._operators.come()
+        self._server_probes.back_up()
         for number, storm in enumerate(storms):
             if self._verdict.violation is None:
                 await self._storm(number, storm)
@@ -223,9 +224,17 @@ class _Run:
         await self._state_clients.leave_all()
         if self._scenario.faults.loses_state and self._verdict.violation is None:
             self._watch.calm_since = None
-            await self._server_probes.state_is_lost()
+            await self._operators.order_what_is_lost()
+            await asyncio.sleep(STILL_SECONDS)
+            await self._server_probes.state_is_lost(random.Random(f"{self._seed}/lost"))
             await self._until_well("the cluster whose meta state is lost", LOST_STATE_SECONDS)
             await self._moves_end(self._scenario.faults.heal_seconds)
+            if (problem := await self._leftover()) is not None:
+                self._verdict.violate("convergence", f"after the loss of the meta state, {problem}")
+            await self._probes.change()
+            await self._operators.write_each()
+            await self._order_probes.one(random.Random(f"{self._seed}/order after a loss"))
+            await self._until_well("the cluster that begins anew", self._scenario.faults.heal_seconds)
         await self._lease_callers.leave_all()
         await self._gateways.leave_all()
 

@@ -172,7 +172,9 @@ class FaultPlan(ScenarioTable):
         "also those that are struck.",
     )
     loses_state: bool = Field(
-        default=False, description="At the end of a run the disks of all meta servers are lost (election fle)."
+        default=False,
+        description="At the end of a run the disks of all meta servers are lost, or set back to how they were at "
+        "its beginning (election fle).",
     )
     kinds: dict[FaultKind, float] = Field(
         default={kind: 1.0 for kind in FaultKind if kind not in STORE_FAULTS | LATER_FAULTS}

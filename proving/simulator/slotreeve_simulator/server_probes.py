@@ -35,6 +35,7 @@ class ServerProbes:
     ) -> None:
         self._cluster, self._watch, self._configs = cluster, watch, configs
         self._trace, self._verdict = trace, verdict
+        self._copies: dict[str, dict[str, bytes]] = {}
         settings = cluster.settings
         self._bound = settings.meta.lost_connection_seconds * DRIFT + ALLOWANCE_SECONDS + HOPS * longest_delay
         self._replicas, self._protected = settings.cluster.replicas, settings.meta.protect_below
@@ -83,14 +84,24 @@ class ServerProbes:
                 slots = ", ".join(map(str, view.unclean))
                 self._verdict.violate("I20", f"{' and '.join(stopping)} stopped in order; nobody in sync has {slots}")
 
-    async def state_is_lost(self) -> None:
-        """The disks of all meta servers are lost, and these start with empty ones. The members keep all that they have,
-        leases too, and views go on above the newest one."""
-        self._trace.note(Weight.FAULT, "probe: the disks of all meta servers are lost")
-        names = [name for name, server in self._cluster.servers.items() if isinstance(server, MetaServer)]
+    def back_up(self) -> None:
+        """Keep a copy of the disks of all meta servers as they are now."""
+        disks = {name: disk for name in self._meta() if (disk := self._cluster.disk(name)) is not None}
+        self._copies = {name: dict(disk.files) for name, disk in disks.items()}
+
+    async def state_is_lost(self, rng: random.Random) -> None:
+        """The disks of all meta servers are lost, and these start with empty ones, or with the copies. The members keep
+        all that they have, leases too, and views go on above the newest one."""
+        names, is_copied = self._meta(), bool(self._copies) and rng.random() < 0.5
+        instead = "set back to copies" if is_copied else "lost"
+        self._trace.note(Weight.FAULT, f"probe: the disks of all meta servers are {instead}")
         for name in names:
             self._cluster.kill(name)
-            self._cluster.wipe(name)
+            disk = self._cluster.disk(name)
+            if is_copied and disk is not None:
+                disk.files = dict(self._copies[name])
+            else:
+                self._cluster.wipe(name)
         self._watch.state_lost()
         self._configs.counted_anew()
         for name in names:
@@ -102,6 +113,9 @@ class ServerProbes:
         self._watch.forget(name)
         await asyncio.sleep(AWAY_SECONDS)
         await self._cluster.start(name)
+
+    def _meta(self) -> list[str]:
+        return [name for name, server in self._cluster.servers.items() if isinstance(server, MetaServer)]
 
     def _data(self) -> list[str]:
         return [name for name, server in self._cluster.servers.items() if isinstance(server, DataServer)]

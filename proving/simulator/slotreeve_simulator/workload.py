@@ -71,7 +71,7 @@ class Clients:
         for _ in range(number, work.subscriptions, clients):
             self._subscribe(name, life, rng.randrange(work.services))
         for key in CONFIG_KEYS if work.operator else ():
-            life.configs.append(life.client.watch_config(key, lambda watch: self._configs.seen(name, watch)))
+            self._watch_key(name, life, key)
 
     def _come_as_recorded(self, name: str, life: _Life, recording: Recording) -> None:
         number = int(name.rpartition("-")[2]) - 1
@@ -117,11 +117,15 @@ class Clients:
                 self._publish(name, life, call.pick % services)
             case CallKind.SUBSCRIBE:
                 self._subscribe(name, life, call.pick % services)
+                if life.configs:
+                    self._watch_key(name, life, CONFIG_KEYS[call.pick % len(CONFIG_KEYS)])
             case CallKind.GET:
                 self._spawn(self._get(name, life, self._scenario.service(call.pick % services)))
             case CallKind.MISTAKE:
                 self._mistake(life.client, call.pick)
             case CallKind.UNSUBSCRIBE:
+                if len(life.configs) > len(CONFIG_KEYS):
+                    life.configs.pop(call.pick % len(life.configs)).unwatch()
                 if life.watchers:
                     watcher = life.watchers.pop(call.pick % len(life.watchers))
                     if watcher.subscription is not None:
@@ -155,6 +159,9 @@ class Clients:
         watcher = Watcher(self._watch, name, self._scenario.service(service))
         life.watchers.append(watcher)
         watcher.subscription = life.client.subscribe(watcher.service, watcher.changed)
+
+    def _watch_key(self, name: str, life: _Life, key: str) -> None:
+        life.configs.append(life.client.watch_config(key, lambda watch: self._configs.seen(name, watch)))
 
     def _change(self, life: _Life, call: Call) -> None:
         places: Sequence[int] = range(len(life.registrations))
