@@ -277,8 +277,12 @@ class _Run:
         self._watch.calm_since = None
         chance = random.Random(f"{self._seed}/probe/{number}")
         died = await self._probes.death(chance) or await self._probes.wave(chance)
-        if await self._order_probes.one(chance) or died:
+        was_ordered = await self._order_probes.one(chance)
+        if was_ordered or died:
             await self._until_well("the cluster after a probe", rules.heal_seconds)
+        if was_ordered:
+            await self._moves_end(rules.heal_seconds)  # slots go back to a server that is banned no more
+        if was_ordered or died:
             self._watch.leaving.clear()
             self._watch.calm_since = self._now()
 
