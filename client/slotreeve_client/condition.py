@@ -85,14 +85,17 @@ class ClusterCondition:
     def states(self) -> dict[str, str]:
         """The state of each data and session server in some words, by name; ``well`` where there is nothing to say."""
         if self.members is not None:
-            silent = SILENT_HEARTBEATS * self.members.heartbeat_seconds
-            return {member.node.name: self._state(member, silent) for member in self.members.members}
+            return {member.node.name: self._state(member) for member in self.members.members}
         return {node.name: "unknown: no meta server leads" for node in self._nodes()}
 
     def _nodes(self) -> list[Node]:
         return [] if self.view is None else [*self.view.data, *self.view.sessions]
 
-    def _state(self, member: MemberIs, silent_seconds: float) -> str:
+    def _is_silent(self, member: MemberIs) -> bool:
+        """Whether the meta leader has not heard it for some heartbeats."""
+        return self.members is not None and member.heard_seconds > SILENT_HEARTBEATS * self.members.heartbeat_seconds
+
+    def _state(self, member: MemberIs) -> str:
         words = []
         if member.stopping is not Stopping.NO:
             words.append("draining" if member.stopping is Stopping.FOR_GOOD else "restarting")
@@ -100,7 +103,7 @@ class ClusterCondition:
             words.append("banned")
         if member.doubt:
             words.append(member.doubt)
-        elif member.heard_seconds > silent_seconds:
+        elif self._is_silent(member):
             words.append(f"silent for {member.heard_seconds:.1f} s")
         if member.unsettled:
             words.append(f"copying {_count(len(member.unsettled), 'slot')}")
@@ -153,7 +156,8 @@ class ClusterCondition:
             found.append(f"{_have(len(gone))} a leader that is gone: {_some(gone)}.")
         if not self.view.table.slots:
             found.append("There is no slot table yet: it is made once data servers have joined.")
-        silent = self._silent()
+        members = self.members.members if self.members is not None else ()
+        silent = {one.node.name for one in members if self._is_silent(one) and one.node.name not in self.held}
         led = [slot.id for slot in self.view.table.slots if slot.leader in silent]
         if led:
             found.append(f"{_have(len(led))} a leader that is silent, so nobody reads or writes there: {_some(led)}.")
@@ -162,13 +166,6 @@ class ClusterCondition:
         if self.members is not None and self.members.plan_fault:
             found.append(f"The slot table may stay as it is: {self.members.plan_fault}.")
         return found
-
-    def _silent(self) -> set[str]:
-        """The members that neither the meta leader nor whoever asks hears."""
-        if self.members is None:
-            return set()
-        longest = SILENT_HEARTBEATS * self.members.heartbeat_seconds
-        return {m.node.name for m in self.members.members if m.heard_seconds > longest and m.node.name not in self.held}
 
     def news(self) -> list[str]:
         """Who left in the last hour and why, in sentences, the newest first, without those that are problems."""

@@ -10,7 +10,7 @@ from slotreeve.model.plan import Plan
 from slotreeve.model.slots import Limits, Move, Slot, SlotTable
 from slotreeve_balancer.even_balancer import EvenBalancer
 from slotreeve_balancer.options import EvenBalancerOptions
-from slotreeve_servers.meta.arranging.arranger import Arranger, CopyReports
+from slotreeve_servers.meta.arranging.arranger import LONGEST_FAULT, Arranger, CopyReports
 
 
 class BadAssigner:
@@ -44,11 +44,36 @@ def raises(table: SlotTable) -> Plan:
     raise ZeroDivisionError("made up by this test")
 
 
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("made up by this test")
+
+
+def raises_what_cannot_be_printed(table: SlotTable) -> Plan:
+    raise Unprintable
+
+
+def raises_with_a_long_text(table: SlotTable) -> Plan:
+    raise ValueError("x" * 1_000_000)
+
+
 def leaves(table: SlotTable) -> Plan:
     raise SystemExit("made up by this test")
 
 
-@pytest.mark.parametrize("result", [too_short, unknown_leader, without_moves, with_wrong_moves, raises, leaves])
+REJECTED = [
+    too_short,
+    unknown_leader,
+    without_moves,
+    with_wrong_moves,
+    raises,
+    raises_what_cannot_be_printed,
+    raises_with_a_long_text,
+    leaves,
+]
+
+
+@pytest.mark.parametrize("result", REJECTED)
 def test_a_plugin_that_raises_or_returns_a_plan_that_is_not_good_is_counted_and_the_table_stays(
     result: Callable[[SlotTable], Plan],
 ) -> None:
@@ -57,3 +82,4 @@ def test_a_plugin_that_raises_or_returns_a_plan_that_is_not_good_is_counted_and_
     assert judge.arrange(SlotTable(), [Server("a")], CopyReports()).plan is None
     assert judge.rejected == 1
     assert judge.why_not_planned.startswith("the assigner's plan is rejected: ")
+    assert len(judge.why_not_planned) < 2 * LONGEST_FAULT

@@ -13,9 +13,9 @@ from slotreeve_protocol.meta_messages import ConfigEntry
 from slotreeve_protocol.orders import Orders
 from slotreeve_simulator.configs_watch import CONFIG_KEYS, ConfigsWatch
 from slotreeve_simulator.fault_kinds import FaultKind
-from slotreeve_simulator.operators import Operators
 from slotreeve_simulator.order_probes import OrderProbes
 from slotreeve_simulator.server_probes import ServerProbes
+from slotreeve_simulator.simulated_operator import Operator
 from slotreeve_simulator.spared import NO_CORE, Core, Spared
 from slotreeve_simulator.trace import Trace
 from slotreeve_simulator.verdict import RunVerdict
@@ -25,12 +25,13 @@ from tests.simulation.planting import BUGS
 from tests.simulation.test_injector import SMALL, Scene, play
 
 WITH_OPERATOR = SMALL.workload.model_copy(update={"operator": True})
+OPERATED = SMALL.model_copy(update={"workload": WITH_OPERATOR})
 THREE_DATA = SMALL.nodes.model_copy(update={"data": 3})
 KEY = CONFIG_KEYS[0]
 
 
-def operators(scene: Scene) -> Operators:
-    found = Operators(True, 1, scene.cluster, scene.watch, scene.configs_watch, scene.trace)
+def operators(scene: Scene) -> Operator:
+    found = Operator(OPERATED, 1, scene.cluster, (scene.watch, scene.configs_watch), scene.trace, scene.verdict)
     found.come()
     return found
 
@@ -125,6 +126,22 @@ def test_an_operator_spares_the_core() -> None:
     play(story, workload=WITH_OPERATOR)
 
 
+def test_an_operator_who_cannot_take_an_order_back_breaks_an_invariant_and_does_not_wait_for_ever() -> None:
+    async def scenario(_rng: random.Random) -> str:
+        scene = Scene(OPERATED)
+        async with scene.cluster:
+            operator = operators(scene)
+            operator.storm_begins(0, NO_CORE)
+            scene.cluster.freeze("meta-1")
+            await operator.storm_ends()
+            scene.cluster.thaw("meta-1")
+        return str(scene.verdict.violation)
+
+    assert virtual_time.run(scenario).startswith(
+        "convergence: operator-tool takes back the orders, and did not succeed"
+    )
+
+
 PROBES_OF_ORDERS: list[Callable[[OrderProbes, random.Random], Awaitable[None]]] = [
     OrderProbes.ends_frozen,
     OrderProbes.pushes_stopped,
@@ -141,7 +158,7 @@ def test_in_a_calm_cluster_an_order_comes_about(
     async def story(scene: Scene) -> None:
         probes = order_probes(scene)
         await probe(probes, random.Random(seed))
-        await probes._operators.order(lambda _: Orders())
+        await probes._operator.order(lambda _: Orders())
         await asyncio.sleep(3)
 
     play(story, workload=WITH_OPERATOR)

@@ -16,9 +16,9 @@ from slotreeve_servers.session.server import SessionServer
 
 from slotreeve_simulator.clients_watch import ClientsWatch
 from slotreeve_simulator.cluster import ScenarioCluster
-from slotreeve_simulator.operators import Operators
 from slotreeve_simulator.probes import DRIFT, POLL_SECONDS, ProbedClients
 from slotreeve_simulator.servers_watch import ServersWatch
+from slotreeve_simulator.simulated_operator import Operator
 from slotreeve_simulator.trace import Trace, Weight
 from slotreeve_simulator.verdict import RunVerdict
 
@@ -46,19 +46,19 @@ class OrderProbes:
         self,
         cluster: ScenarioCluster,
         clients: OrderedClients,
-        operators: Operators,
+        operator: Operator,
         watches: tuple[ClientsWatch, ServersWatch],
         heal_seconds: float,
         trace: Trace,
         verdict: RunVerdict,
     ) -> None:
-        self._cluster, self._clients, self._operators = cluster, clients, operators
+        self._cluster, self._clients, self._operator = cluster, clients, operator
         self._clients_watch, self._servers_watch = watches
         self._heal_seconds, self._trace, self._verdict = heal_seconds, trace, verdict
 
     async def one(self, rng: random.Random) -> bool:
         """Give one order, look whether it is followed, and take it back. Returns whether there is an operator."""
-        if not self._operators.are_there:
+        if not self._operator.is_there:
             return False
         probes: Sequence[Callable[[random.Random], Awaitable[None]]] = (
             self.ends_frozen,
@@ -69,7 +69,7 @@ class OrderProbes:
         probe = rng.choice(probes)
         self._trace.note(Weight.FAULT, f"probe of an order: {probe.__name__}")
         await probe(rng)
-        await self._operators.order(lambda _: Orders())
+        await self._operator.order(lambda _: Orders())
         return True
 
     async def ends_frozen(self, rng: random.Random) -> None:
@@ -105,7 +105,7 @@ class OrderProbes:
             self._cluster.network.cut(name, server)
         await asyncio.sleep(HELD_SECONDS)
         await self._until(lambda: self._clients.unconverged() is None, f"{name} is switched off", SOON_SECONDS)
-        await self._operators.order(lambda _: Orders())
+        await self._operator.order(lambda _: Orders())
         self._clients_watch.off = frozenset()
         await self._until(lambda: self._clients.unconverged() is None, f"{name} is switched on", SOON_SECONDS)
 
@@ -129,7 +129,7 @@ class OrderProbes:
         return self._cluster.address(name) in addresses
 
     async def _order(self, **orders: object) -> None:
-        await self._operators.order(lambda before: msgspec.structs.replace(before, **orders))
+        await self._operator.order(lambda before: msgspec.structs.replace(before, **orders))
         await asyncio.sleep(SOON_SECONDS)
 
     async def _until(self, condition: Callable[[], bool], what: str, seconds: float) -> None:

@@ -30,7 +30,6 @@ from slotreeve_simulator.injector import Injector
 from slotreeve_simulator.lease_callers import TTLS_SECONDS, LeaseCallers
 from slotreeve_simulator.lease_watch import LeaseWatch, longest_end
 from slotreeve_simulator.leftovers import leftover
-from slotreeve_simulator.operators import Operators
 from slotreeve_simulator.order_probes import OrderProbes
 from slotreeve_simulator.plan import Cut, Storm, plan
 from slotreeve_simulator.probes import Probes
@@ -38,6 +37,7 @@ from slotreeve_simulator.scenario import Scenario
 from slotreeve_simulator.server_probes import ServerProbes
 from slotreeve_simulator.servers_watch import ServersWatch
 from slotreeve_simulator.simulated_gateways import SimulatedGateways
+from slotreeve_simulator.simulated_operator import Operator
 from slotreeve_simulator.state_clients import StateClients
 from slotreeve_simulator.symptom import SymptomWatch
 from slotreeve_simulator.trace import Trace, Weight
@@ -125,7 +125,7 @@ class _Run:
         )
         configs = ConfigsWatch(self._verdict)
         self._clients = Clients(scenario, seed, self._cluster, self._clients_watch, configs, self._trace)
-        self._operators = Operators(scenario.workload.operator, seed, self._cluster, self._watch, configs, self._trace)
+        self._operator = Operator(scenario, seed, self._cluster, (self._watch, configs), self._trace, self._verdict)
         self._state_clients = StateClients(scenario.workload.state_clients, seed, self._cluster)
         copies = CopiesWatch(replicas, self._watch, self._verdict)
         self._leases = LeaseWatch(self._cluster, copies, self._now, self._trace, self._verdict)
@@ -150,7 +150,7 @@ class _Run:
         self._order_probes = OrderProbes(
             self._cluster,
             self._clients,
-            self._operators,
+            self._operator,
             (self._clients_watch, self._watch),
             scenario.faults.heal_seconds,
             self._trace,
@@ -205,7 +205,7 @@ class _Run:
         self._state_clients.come_all()
         self._gateways.come_all()
         self._lease_callers.come_all()
-        self._operators.come()
+        self._operator.come()
         self._server_probes.back_up()
         for number, storm in enumerate(storms):
             if self._verdict.violation is None:
@@ -224,7 +224,7 @@ class _Run:
         await self._state_clients.leave_all()
         if self._scenario.faults.loses_state and self._verdict.violation is None:
             self._watch.calm_since = None
-            await self._operators.order_what_is_lost()
+            await self._operator.order_what_is_lost()
             await asyncio.sleep(STILL_SECONDS)
             await self._server_probes.state_is_lost(random.Random(f"{self._seed}/lost"))
             await self._until_well("the cluster whose meta state is lost", LOST_STATE_SECONDS)
@@ -232,7 +232,7 @@ class _Run:
             if (problem := await self._leftover()) is not None:
                 self._verdict.violate("convergence", f"after the loss of the meta state, {problem}")
             await self._probes.change()
-            await self._operators.write_each()
+            await self._operator.write_each()
             await self._order_probes.one(random.Random(f"{self._seed}/order after a loss"))
             await self._until_well("the cluster that begins anew", self._scenario.faults.heal_seconds)
         await self._lease_callers.leave_all()
@@ -248,10 +248,10 @@ class _Run:
             self._loop.call_at(began + fault.at, self._injector.begin, fault)
         for call in storm.calls:
             self._loop.call_at(began + call.at, self._clients.call, call)
-        self._operators.storm_begins(number, storm.core)
+        self._operator.storm_begins(number, storm.core)
         await asyncio.sleep(self._scenario.faults.storm_seconds)
         await self._injector.mend()
-        await self._operators.storm_ends()
+        await self._operator.storm_ends()
         self._trace.note(Weight.FAULT, "everything is mended")
         rules = self._scenario.faults
         took = await self._until_well("the mended cluster", rules.heal_seconds)
@@ -280,9 +280,8 @@ class _Run:
         was_ordered = await self._order_probes.one(chance)
         if was_ordered or died:
             await self._until_well("the cluster after a probe", rules.heal_seconds)
-        if was_ordered:
-            await self._moves_end(rules.heal_seconds)  # slots go back to a server that is banned no more
-        if was_ordered or died:
+            if was_ordered:
+                await self._moves_end(rules.heal_seconds)  # slots go back to a server that is banned no more
             self._watch.leaving.clear()
             self._watch.calm_since = self._now()
 

@@ -17,6 +17,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass, field
+from traceback import format_exception_only
 from types import MappingProxyType
 
 import msgspec
@@ -31,6 +32,9 @@ from slotreeve_servers.meta.arranging.copy_steps import NO_REPORT, CopyReport, C
 from slotreeve_servers.meta.arranging.loads import NO_LOADS, Loads
 
 log = logging.getLogger("slotreeve.arranger")
+
+LONGEST_FAULT = 200
+"""Characters of what a plugin did wrong that people are told; the log has all of it."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +181,10 @@ class Arranger:
         endless = [] if self.balancer_fault is None else [f"the balancer comes to no end: {self.balancer_fault}"]
         return "; ".join([*rejected, *endless])
 
+    def _reject(self, role: str, why: str) -> None:
+        self.rejected += 1
+        self._faults = {**self._faults, role: why if len(why) <= LONGEST_FAULT else f"{why[:LONGEST_FAULT]}..."}
+
     def _without_fault(self, role: str) -> None:
         if role in self._faults:
             self._faults = {known: fault for known, fault in self._faults.items() if known != role}
@@ -272,13 +280,11 @@ class Arranger:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # also SystemExit: a plugin ends nothing but its own plan
-            self.rejected += 1
-            self._faults = {**self._faults, role: f"{type(error).__name__}: {error}"}
+            self._reject(role, format_exception_only(error)[-1].strip())  # also of one that cannot be printed
             log.exception("the %s's result is rejected; the table of epoch %d stays", role, table.epoch)
             return None
         if fault is not None:
-            self.rejected += 1
-            self._faults = {**self._faults, role: str(fault)}
+            self._reject(role, str(fault))
             log.error("the %s's result is rejected; the table of epoch %d stays: %s", role, table.epoch, fault)
             return None
         self._without_fault(role)

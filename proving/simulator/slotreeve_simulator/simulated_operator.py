@@ -7,6 +7,7 @@ import asyncio
 import itertools
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import msgspec
 from slotreeve.errors import SlotreeveError
@@ -18,14 +19,17 @@ from slotreeve_transport_memory.transport import MemoryTransport
 
 from slotreeve_simulator.cluster import ScenarioCluster
 from slotreeve_simulator.configs_watch import CONFIG_KEYS, ConfigsWatch
+from slotreeve_simulator.scenario import Scenario
 from slotreeve_simulator.servers_watch import ServersWatch
 from slotreeve_simulator.spared import NO_CORE, Core
 from slotreeve_simulator.trace import Trace, Weight
+from slotreeve_simulator.verdict import RunVerdict
 
 NAME = "operator-tool"
 PAUSES_SECONDS = (0.2, 2.5)
 """Between two things that the operator does."""
 AGAIN_SECONDS = 0.2
+"""Between two attempts at what the operator insists on."""
 CHANGED_SETTINGS = {
     "session.push_window_seconds": (0.0, 0.2),
     "session.push_ceiling_seconds": (0.05, 1.0),
@@ -38,27 +42,29 @@ CHANGED_SETTINGS = {
 the core has."""
 
 
-class Operators:
+class Operator:
     """The operator of one run, who spares the core of each storm as its faults do.
 
     Args:
-        are_there: whether the scenario has one.
+        watches: are told which servers leave, and what is written.
 
     Attributes:
-        are_there: the same.
+        is_there: whether the scenario has one.
     """
 
     def __init__(
         self,
-        are_there: bool,
+        scenario: Scenario,
         seed: int,
         cluster: ScenarioCluster,
-        servers: ServersWatch,
-        configs: ConfigsWatch,
+        watches: tuple[ServersWatch, ConfigsWatch],
         trace: Trace,
+        verdict: RunVerdict,
     ) -> None:
-        self.are_there, self._seed = are_there, seed
-        self._cluster, self._servers, self._configs, self._trace = cluster, servers, configs, trace
+        self.is_there, self._seed = scenario.workload.operator, seed
+        self._longest_wait = scenario.faults.heal_seconds
+        self._cluster, self._trace, self._verdict = cluster, trace, verdict
+        self._servers, self._configs = watches
         self._core = NO_CORE
         self._transport: MemoryTransport | None = None
         self._task: asyncio.Task[None] | None = None
@@ -66,13 +72,13 @@ class Operators:
 
     def come(self) -> None:
         """Start the operator's process."""
-        if self.are_there:
+        if self.is_there:
             self._cluster.process_clock(NAME)
             self._transport = self._cluster.transport(NAME)
 
     def storm_begins(self, number: int, core: Core) -> None:
         """Act until :meth:`storm_ends`."""
-        if self.are_there:
+        if self.is_there:
             self._core = core
             rng = random.Random(f"{self._seed}/operator/{number}")
             self._task = asyncio.get_running_loop().create_task(self._act(rng), name=NAME)
@@ -91,7 +97,8 @@ class Operators:
         await self._insist("takes back the settings", lambda: self._put(SETTINGS_KEY, LiveSettings().encode()))
 
     async def order(self, change: Callable[[Orders], Orders]) -> None:
-        """Change the orders, however often that needs to be tried."""
+        """Change the orders, however often that has to be tried. It breaks an invariant if it takes longer than the
+        cluster may take to recover."""
 
         async def ordered() -> None:
             await change_orders(*self._way(), change)
@@ -99,18 +106,18 @@ class Operators:
         await self._insist("gives an order", ordered)
 
     async def write_each(self) -> None:
-        """Write every key that clients watch, however often that needs to be tried."""
+        """Write every key that clients watch, in the same way."""
 
         async def written(key: str) -> None:
             entry = await put_config(*self._way(), key, f"value {next(self._values)}".encode())
             self._configs.written(entry, NAME)
 
-        for key in CONFIG_KEYS if self.are_there else ():
-            await self._insist(f"writes {key}", lambda key=key: written(key))  # type: ignore[misc]
+        for key in CONFIG_KEYS if self.is_there else ():
+            await self._insist(f"writes {key}", partial(written, key))
 
     async def order_what_is_lost(self) -> None:
         """Stop pushes, and change a setting: neither may be in force once the meta state is lost."""
-        if not self.are_there:
+        if not self.is_there:
             return
 
         async def is_set() -> None:
@@ -215,12 +222,18 @@ class Operators:
 
     async def _insist(self, what: str, call: Callable[[], Awaitable[None]]) -> None:
         self._note(what)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._longest_wait
         while True:
             try:
                 await call()
                 return
             except SlotreeveError as error:
                 self._trace.note(Weight.DETAIL, f"{NAME} tries again: {type(error).__name__}")
+                if loop.time() > until:
+                    found = f"{NAME} {what}, and did not succeed for {self._longest_wait:g} s: {error}"
+                    self._verdict.violate("convergence", found)
+                    return
             await asyncio.sleep(AGAIN_SECONDS)
 
     def _note(self, what: str) -> None:
